@@ -1,1 +1,1 @@
-"""Side-by-side measurements and crash campaigns: long, on purpose, and never part of the tests."""
+"""Side-by-side measurements: they take long by design and are never part of the tests."""

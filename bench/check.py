@@ -1,9 +1,13 @@
-"""``python -m bench.check``: the whole compatibility check, cold, against a bare PySpark session and one batch.
+"""``python -m bench.check``: time the whole compatibility check, started cold, against a bare PySpark session that runs
+one batch.
 
-Both run the same query over the same checkpoint, in turn; then further candidates in one session, and the same check
-on a checkpoint of few and of many batches. Goals: at most 1.1 times the bare start, 1.2 s per further candidate, flat.
-With ``--candidates 200`` instead: that many with Python functions in one session, their seconds, and what the processes
-hold in memory meanwhile. Goals: as above, and flat after the first quarter.
+Both run the same query over the same checkpoint, alternately. Then further candidates are checked in one session, and
+the check is repeated on a checkpoint of few and of many batches. Goals: at most 1.1 times the bare start, at most 1.2 s
+per further candidate, and a time that does not grow with the number of batches.
+
+``--candidates 200`` instead checks that many candidates with Python functions in one session and records their seconds
+and the memory that the processes hold. Goals: at most 1.2 s per further candidate, and memory that stays flat after the
+first quarter.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from harness.places import ROOT
 GOAL_COLD = 1.1
 GOAL_FURTHER_S = 1.2
 GOAL_GROWTH = 1.15
-"""Memory of the last quarter of candidates, to that of the second."""
+"""The highest allowed ratio of memory in the last quarter of the candidates to memory in the second quarter."""
 
 JOB = """
 from pyspark.sql import functions as F
@@ -68,7 +72,7 @@ query.option("checkpointLocation", sys.argv[3]).foreachBatch(
 
 
 class CheckBed:
-    """A job, a renamed candidate of it, its input and a checkpoint of some batches."""
+    """A job, renamed candidates of it, its input, and a checkpoint with a given number of batches."""
 
     def __init__(self, root: Path, batches: int) -> None:
         self.root = root
@@ -88,14 +92,14 @@ class CheckBed:
         self.run_bare(self.checkpoint, how="all")
 
     def run_bare(self, checkpoint: Path, *, how: str = "once") -> float:
-        """Seconds of a bare session that runs the query from a checkpoint."""
+        """Return the seconds that a bare session takes to run the query from a checkpoint."""
         scratch = self.root / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         words = [ROOT / "plugins", scratch, checkpoint, self.input, how]
         return _timed([sys.executable, str(self.root / "bare.py"), *map(str, words)])
 
     def run_bare_once(self) -> float:
-        """The last batch again, from a copy of the checkpoint."""
+        """Replay the last batch from a copy of the checkpoint and return its seconds."""
         copy = self.root / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.checkpoint, copy)
@@ -105,14 +109,14 @@ class CheckBed:
         return self.run_bare(copy)
 
     def check(self) -> float:
-        """Seconds of the whole command, cold."""
+        """Return the seconds of the whole check command, started cold."""
         words = ["--deployed", f"{self.root / 'job.py'}:totals", "--candidate", f"{self.candidates[0]}:totals"]
         params = json.dumps({"input": str(self.input)})
         command = [*_CHECK, *words, "--checkpoint", str(self.checkpoint), "--params", params]
         return _timed(command)
 
     def further(self) -> list[float]:
-        """Seconds of each candidate after the first, in one session."""
+        """Return the seconds of each candidate after the first, all checked in one session."""
         file = self.root / "requests.jsonl"
         file.write_text("".join(json.dumps(self._request(each)) + "\n" for each in self.candidates))
         done = subprocess.run(
@@ -124,7 +128,9 @@ class CheckBed:
         return [float(each["seconds"]["total"]) for each in answers[1:]]
 
     def campaign(self, count: int) -> dict[str, list[float]]:
-        """Seconds, MB of memory and Python processes after each of many candidates with a Python function."""
+        """Return the seconds, the MB of memory and the number of Python processes after each of many candidates with a
+        Python function.
+        """
         file = self.root / "campaign.jsonl"
         with file.open("w") as requests:
             for number in range(count):
@@ -174,7 +180,7 @@ _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
 
 
 def main() -> int:
-    """Run the bench; 1 when a goal is missed."""
+    """Run the bench; return 1 when a goal is missed."""
     parser = argparse.ArgumentParser(prog="bench.check", description="The compatibility check against a bare start.")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--batches", default="10,1000", help="few and many")

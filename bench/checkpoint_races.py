@@ -1,12 +1,14 @@
-"""``python -m bench.checkpoint_races``: can two writers both win one file of a checkpoint on S3?
+"""``python -m bench.checkpoint_races``: test whether two writers can both win the same checkpoint file on S3.
 
-A real S3 server behind a proxy that answers some requests with 503 and swallows some answers. In each round two
-writers, each with a checkpoint file manager of its own, write the same ``offsets/N`` and close it at once. ``two_won``:
-rounds in which both were told that they had won; ``told_wrong``: writers who were told that another was first although
-the file is their own, or that they had won although it is not; ``nobody``: rounds without a winner. Beside our manager
-race two others, in fewer rounds: ``sparks``, Spark's own, which has two winners, and ``hadoops``, a conditional PUT
-alone, whose winner is told wrong when its answer got lost. Their races go on until that mistake has happened, in at
-most ten times as many rounds.
+A real S3 server runs behind a proxy that answers some requests with 503 and drops some answers. In each round two
+writers, each with a checkpoint file manager of its own, write the same ``offsets/N`` and close it at the same time.
+``two_won`` counts the rounds in which both writers were informed that they had won; ``told_wrong`` counts the writers
+that were informed that the other was first although the file is their own, or that they had won although it is not;
+``nobody`` counts the rounds without a winner.
+
+Two other managers race in fewer rounds as controls: ``sparks``, Spark's own, which lets both writers win, and
+``hadoops``, a conditional PUT alone, which misinforms the winner when its answer is lost. Their races continue until
+that mistake has happened, for at most ten times as many rounds.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ MANAGERS = {
     "sparks": "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager",
 }
 _MISTAKES = {"sparks": "two_won", "hadoops": "told_wrong"}
-"""Control -> the figure that shows its mistake."""
+"""Maps a control to the figure that shows its mistake."""
 _MOST = 10
 _WRITERS = 2
 _PATIENCE = {
@@ -54,7 +56,7 @@ _PATIENCE = {
 
 
 def main() -> int:
-    """Race, print, write the report; 1 when our manager has told somebody wrong."""
+    """Run the races, print and write the report; return 1 when our manager let both writers win or misinformed one."""
     parser = argparse.ArgumentParser(prog="bench.checkpoint_races", description="Races for a file on S3.")
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--refused", type=float, default=0.05, help="share of requests that are answered 503")
@@ -106,7 +108,7 @@ def _races(proxy: FaultProxy, scratch: Path, chosen: argparse.Namespace) -> dict
 
 
 class _Race:
-    """Rounds of writers that close the same new file at once, each over a file system of its own."""
+    """Rounds in which two writers close the same new file at the same time, each over a file system of its own."""
 
     def __init__(self, spark: SparkSession, manager: str, root: str) -> None:
         jvm: Any = spark._jvm
@@ -126,7 +128,7 @@ class _Race:
         self._close_ms: list[float] = []
 
     def run(self, number: int, stored: Callable[[], bytes | None]) -> None:
-        """One round; ``stored``: what the file holds at the end."""
+        """Run one round; ``stored`` returns what the file holds at the end."""
         told: dict[int, str] = {}
         together = threading.Barrier(_WRITERS)
 
@@ -180,7 +182,7 @@ def _name_of(error: Exception) -> str:
 
 
 def _stored(proxy: FaultProxy, key: str) -> Callable[[], bytes | None]:
-    """Asks the server itself."""
+    """Return a function that reads an object from the server directly, bypassing the proxy."""
     host, port = proxy.target
     client = boto3.client("s3", endpoint_url=f"http://{host}:{port}")
 

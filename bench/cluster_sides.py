@@ -1,4 +1,4 @@
-"""The plain side of a measurement where a cluster has the drivers: what people do there without Streamkeeper."""
+"""The plain side of a handover measurement on a cluster: how a driver is replaced there without Streamkeeper."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _PLAIN = "BENCH_PLAIN_POD"
 
 
 class YarnPlainSide(PlainSide):
-    """The same by YARN: the application is killed, and the next submitted in cluster mode once nothing of it is left.
+    """The plain side on YARN: the application is killed, and the next one is submitted in cluster mode once nothing of
+    the old one is left.
 
-    ``yarn``: the cluster.
+    ``yarn`` is the cluster.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class YarnPlainSide(PlainSide):
         self._application = ""
 
     def replace(self) -> None:
-        """Kill it, wait for its end, submit the next."""
+        """Kill the application, wait until it has ended and submit the next one."""
         self.stop()
         self._release += 1
         before = newest(self.commits)
@@ -56,7 +57,7 @@ class YarnPlainSide(PlainSide):
         wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=300)
 
     def stop(self) -> None:
-        """As ``yarn application -kill``, and wait until all of it has ended."""
+        """Kill the application as ``yarn application -kill`` does, and wait until all of its processes have ended."""
         if not self._application:
             return
         manager = ResourceManager(self._yarn.http, hadoop_user(os.environ))
@@ -66,7 +67,9 @@ class YarnPlainSide(PlainSide):
         self._application = ""
 
     def processes(self) -> list[psutil.Process]:
-        """Its containers': the application master's, with the driver in it, and an executor's."""
+        """Return the processes of its containers: those of the application master, which contains the driver, and of an
+        executor.
+        """
         found, mark = [], self._application.replace("application", "container")
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -75,7 +78,7 @@ class YarnPlainSide(PlainSide):
         return found
 
     def close(self) -> None:
-        """End it whatever it does."""
+        """Kill the application, whatever state it is in."""
         self.stop()
 
     @property
@@ -109,9 +112,10 @@ class YarnPlainSide(PlainSide):
 
 
 class PodPlainSide(PlainSide):
-    """The same by Kubernetes: the pod is deleted, and the next created once nothing of it is left.
+    """The plain side on Kubernetes: the pod is deleted, and the next one is created once nothing of the old one is
+    left.
 
-    ``servers``: whose node and template.
+    ``servers`` provides the node and the pod template.
     """
 
     def __init__(
@@ -122,7 +126,7 @@ class PodPlainSide(PlainSide):
         self._pod = ""
 
     def replace(self) -> None:
-        """Delete it, wait for its end, create the next."""
+        """Delete the pod, wait until it has ended and create the next one."""
         self.stop()
         self._release += 1
         before = newest(self.commits)
@@ -131,14 +135,14 @@ class PodPlainSide(PlainSide):
         wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=300)
 
     def stop(self) -> None:
-        """As ``kubectl delete pod``, which waits until it has ended."""
+        """Delete the pod with ``kubectl delete pod``, which waits until it has ended."""
         if self._pod:
             self._servers.node.kubectl("delete", "pod", self._pod, "-n", NAMESPACE)
             self.ended_at = time.time()
             self._pod = ""
 
     def processes(self) -> list[psutil.Process]:
-        """Its container's."""
+        """Return the processes of its container."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -147,7 +151,7 @@ class PodPlainSide(PlainSide):
         return found
 
     def close(self) -> None:
-        """End it whatever it does."""
+        """Delete the pod, whatever state it is in."""
         self.stop()
 
     def _create(self) -> None:
@@ -176,7 +180,9 @@ class PodPlainSide(PlainSide):
 
 
 class SubmittedPodSide(PodPlainSide):
-    """The same by ``spark-submit --deploy-mode cluster``, with an executor of its own."""
+    """The plain side on Kubernetes with ``spark-submit --deploy-mode cluster``, which starts an executor pod of its
+    own.
+    """
 
     def _create(self) -> None:
         node, home = self._servers.node, self.bed.root

@@ -1,10 +1,11 @@
-"""``python -m bench.driver``: what Streamkeeper itself costs a driver, part by part, from the driver's own spans.
+"""``python -m bench.driver``: measure what Streamkeeper itself costs a driver, part by part, from the driver's own
+spans.
 
-Serves ``sales_totals`` over at least ``--batches`` batches, then over as many while ``--busy`` processes compute and
-one syncs files on the same disk, then leaves it without input for ``--idle-s`` seconds. Prints the driver's own work
-per batch by its parts (median and 95th percentile), and its store requests per batch and per idle second.
+Runs ``sales_totals`` over at least ``--batches`` batches, then over as many while ``--busy`` processes compute and one
+process syncs files on the same disk, then leaves it without input for ``--idle-s`` seconds. Prints the driver's own
+work per batch by its parts (median and 95th percentile), and its store requests per batch and per idle second.
 
-Only ``gate`` stands in a batch's way: ``progress`` and ``status`` are done by other threads once it is committed.
+Only ``gate`` delays a batch: ``progress`` and ``status`` are done by other threads after the batch is committed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PARTS = {
     "status": ("status.compose", "status.history"),
 }
 REST = {"gate": "gate.rest", "progress": "progress.decode", "status": "status.write"}
-"""What is left of a whole without its measured parts."""
+"""Maps a span to the name of what remains of it without its measured parts."""
 POLL_S = 0.02
 _COMPUTE = "while True: pass"
 _SYNC = """
@@ -51,7 +52,7 @@ while True:
 
 
 def main() -> int:
-    """Measure, print, write the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(prog="bench.driver", description="The driver's own work per batch.")
     parser.add_argument("--batches", type=int, default=300)
     parser.add_argument("--busy", type=int, default=os.cpu_count() or 1, help="processes that compute meanwhile")
@@ -99,7 +100,7 @@ def _measure(bed: Bed, batches: int, busy: int, idle_s: float) -> dict[str, Any]
 
 
 def _over(control: Control, batches: int) -> dict[str, Any]:
-    """The figures of so many batches."""
+    """Return the figures of at least this many batches."""
     load_before, first, began = os.getloadavg()[0], _status(control), time.monotonic()
     ended = threading.Event()
     samples: list[dict[str, float]] = []
@@ -127,7 +128,9 @@ def _over(control: Control, batches: int) -> dict[str, Any]:
 
 
 def _sample(control: Control, samples: list[dict[str, float]], ended: threading.Event) -> None:
-    """One sample for each batch whose status was seen; a status that was missed would make a sample of two."""
+    """Append one sample for each batch whose status was seen; a batch after a missed status is skipped, because its
+    sample would cover two batches.
+    """
     before = _status(control)
     while not ended.wait(POLL_S):
         now = _status(control)
@@ -139,7 +142,7 @@ def _sample(control: Control, samples: list[dict[str, float]], ended: threading.
 
 
 def _split(spent: Mapping[str, float]) -> dict[str, float]:
-    """Each whole, its measured parts, what is left of it, and what its thread has computed."""
+    """Return each span, its measured parts, the remainder and the CPU time of its thread."""
     found: dict[str, float] = {}
     for name in OWN:
         parts = {part: spent.get(part, 0.0) for part in PARTS[name]}
@@ -162,7 +165,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 @contextmanager
 def _load(folder: Path, processes: int) -> Iterator[None]:
-    """Processes that compute all the time, and one that syncs a small file again and again."""
+    """Run processes that compute all the time and one that repeatedly syncs a small file, until the context ends."""
     folder.mkdir(parents=True, exist_ok=True)
     commands = [["-c", _COMPUTE]] * processes + ([["-c", _SYNC, str(folder / "synced")]] if processes else [])
     running = [subprocess.Popen([sys.executable, *each]) for each in commands]

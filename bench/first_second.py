@@ -1,9 +1,11 @@
-"""``python -m bench.first_second``: how long a command takes before it does its work, against a bare start of Python.
+"""``python -m bench.first_second``: measure how long a command takes before it does its work, against a bare start of
+Python.
 
-Measures ``streamkeeper --help``, ``jobs``, ``status`` of a job, ``deploy`` of a first release until the journal's first
-entry exists, and the import of every file in ``dags/``. The two lower bounds are a Python that does nothing and one
-that imports typer. Each round runs everything once, so other work on the machine falls on all alike; the first round
-fills the caches and does not count. Figures are medians. ``--before`` measures another checkout in the same rounds.
+Measures ``streamkeeper --help``, ``jobs``, ``status`` of a job, ``deploy`` of a first release until the first entry of
+the journal exists, and the import of every file in ``dags/``. The two lower bounds are a Python that does nothing and
+one that imports typer. Each round runs everything once, so that other work on the machine affects all of them equally;
+the first round fills the caches and does not count. Figures are medians. ``--before`` measures another checkout in the
+same rounds.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def {JOB}(spark, params):
 """
 COMMAND = ("-m", "streamkeeper.cli.main")
 FIRST_ENTRY = "record.operation-started.after"
-"""The failpoint that ends ``deploy`` right after the journal's first entry."""
+"""The failpoint that kills ``deploy`` right after the first entry of the journal."""
 IMPORT_DAGS = """
 import pathlib, runpy, sys
 for file in pathlib.Path(sys.argv[1]).glob("*.py"):
@@ -44,11 +46,11 @@ FLOORS = {"python": ("-c", "pass"), "typer": ("-c", "import typer")}
 
 
 class Took(NamedTuple):
-    """What one run took."""
+    """The time that one run took."""
 
     wall_s: float
     cpu_s: float
-    """Seconds of processor time, of the process and of its own child processes."""
+    """Seconds of CPU time of the process and its child processes."""
 
 
 class Side(NamedTuple):
@@ -58,7 +60,7 @@ class Side(NamedTuple):
     root: Path
 
     def run(self, scratch: Path) -> dict[str, Took]:
-        """Run every command once; ``scratch``: a prepared home, and a place for new ones."""
+        """Run every command once; ``scratch`` contains a prepared home and is the place for new ones."""
         environ = _environment(self.root, scratch)
         known = {**environ, "STREAMKEEPER_HOME": str(scratch / "home")}
         return {
@@ -71,7 +73,7 @@ class Side(NamedTuple):
 
 
 def main() -> int:
-    """Measure, print, write the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(prog="bench.first_second", description="The first second of every command.")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--before", type=Path, default=None, help="another checkout to measure in the same rounds")
@@ -91,7 +93,7 @@ def main() -> int:
 
 
 def _prepare(scratch: Path) -> None:
-    """Make an installation with one job that was pushed, and one pass of the watch."""
+    """Create an installation with one pushed job and one pass of the watch."""
     (scratch / "jobs").mkdir()
     (scratch / "jobs" / f"{JOB}.py").write_text(JOB_FILE)
     environ = {**_environment(ROOT, scratch), "STREAMKEEPER_HOME": str(scratch / "home")}
@@ -129,7 +131,7 @@ def _seconds(took: Took) -> dict[str, float]:
 
 
 def _ratios(took: Took, medians: Mapping[tuple[str, str], Took]) -> dict[str, float]:
-    """The times as multiples of each lower bound."""
+    """Return the times as multiples of each lower bound."""
     ratios: dict[str, float] = {}
     for floor in FLOORS:
         bare = medians["floor", floor]
@@ -139,7 +141,7 @@ def _ratios(took: Took, medians: Mapping[tuple[str, str], Took]) -> dict[str, fl
 
 
 def _deploy(environ: Mapping[str, str], scratch: Path) -> Took:
-    """Deploy into a new home, until the first entry exists."""
+    """Deploy into a new home until the first entry of the journal exists."""
     with TemporaryDirectory(dir=scratch) as home:
         there = {**environ, "STREAMKEEPER_HOME": home, "STREAMKEEPER_CRASH": FIRST_ENTRY}
         took = _run((*COMMAND, "deploy", JOB), there, ends_with=-9)
@@ -161,7 +163,9 @@ def _run(words: Sequence[str], environ: Mapping[str, str], *, ends_with: int = 0
 
 
 def _environment(root: Path, scratch: Path) -> dict[str, str]:
-    """The variables of a command of this checkout. Its compiled modules are kept, as they are for a user."""
+    """Return the environment variables for a command of this checkout; compiled modules are kept on disk, as they are
+    for a user.
+    """
     ours = ("STREAMKEEPER_", "PYTHONDONTWRITEBYTECODE")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     return {**kept, "PYTHONPATH": str(root / "plugins"), "STREAMKEEPER_JOBS": str(scratch / "jobs")}

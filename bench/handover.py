@@ -1,16 +1,16 @@
-"""``python -m bench.handover``: the gap in the output when a release is replaced, against the plain way.
+"""``python -m bench.handover``: measure the gap in the output while a release is replaced, against the plain way.
 
-Two sides read the same input, each with its own checkpoint and table: ``warm`` is a Streamkeeper deploy, ``plain``
-stops the driver with SIGTERM, waits for its end and submits the new one with spark-submit. In each of ``--pairs``
-pairs one side is frozen while the other changes its release, in alternating order. The gap is the time from the last
-commit of the old driver to the first commit of the new one, by the commit files' mtimes.
+Two sides read the same input, each with its own checkpoint and table: ``warm`` is a Streamkeeper deploy; ``plain``
+stops the driver with SIGTERM, waits until it has ended and submits the new one with spark-submit. In each of
+``--pairs`` pairs one side is frozen while the other changes its release, in alternating order. The gap is the time from
+the last commit of the old driver to the first commit of the new one, by the mtimes of the commit files.
 
-``--elsewhere``: for both the checkpoint is in HDFS, the table in PostgreSQL, and a standalone cluster has the tasks.
-``--on-yarn``: the same with the drivers of both in YARN's containers; ``plain`` kills its application, waits for its
-end and submits the next in cluster mode.
-``--on-kubernetes``: the checkpoints of both are on S3, the tables in PostgreSQL, the drivers in pods; ``plain`` deletes
-its pod, waits for its end and submits the next in cluster mode. ``--on-kubernetes-by-hand``: it creates the next pod
-itself, and all tasks run there.
+``--elsewhere``: both sides have their checkpoint in HDFS and their table in PostgreSQL, and their tasks run on a
+standalone cluster. ``--on-yarn``: the same with the drivers of both in YARN containers; ``plain`` kills its
+application, waits until it has ended and submits the next one in cluster mode. ``--on-kubernetes``: both sides have
+their checkpoint on S3, their table in PostgreSQL and their driver in a pod; ``plain`` deletes its pod, waits until it
+has ended and submits the next one in cluster mode. ``--on-kubernetes-by-hand``: ``plain`` creates the next pod itself,
+and all tasks run in that pod.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SIDES = ("warm", "plain")
 
 
 class WarmSide:
-    """Releases of ``sales_totals`` deployed by Streamkeeper; a param makes each a new one."""
+    """The side that Streamkeeper deploys: releases of ``sales_totals`` that differ in one param."""
 
     def __init__(self, bed: Bed, params: Callable[[int], dict[str, Any]]) -> None:
         self.bed = bed
@@ -59,11 +59,11 @@ class WarmSide:
         deploy(self.bed, JOB, self._params(self._release), *room)
 
     def processes(self) -> list[psutil.Process]:
-        """Its driver trees."""
+        """Return the processes of its drivers."""
         return list(self.bed.processes())
 
     def gap(self) -> float:
-        """Around the end of the driver before the present one: its supervisor's last word."""
+        """Return the gap around the end of the previous driver, whose time is that of its supervisor's exit record."""
         job = self.bed.home / "store" / "control" / JOB
         ended = max(file.stat().st_mtime for file in job.glob("*/exit.json"))
         return gap_around(ended, self.commits)
@@ -79,7 +79,7 @@ def _params(bed: Bed, database: str, release: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure at each number of keys, print, write the report; 1 when a goal is missed."""
+    """Measure with each number of keys, print and write the report; return 1 when a goal is missed."""
     parser = argparse.ArgumentParser(prog="bench.handover", description="Warm handover against stop-and-submit.")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--keys", default="10,1000000")
@@ -154,7 +154,7 @@ _PLACES: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {
     "on-kubernetes": _measure_on_kubernetes,
     "on-kubernetes-by-hand": partial(_measure_on_kubernetes, plain_side=PodPlainSide),
 }
-"""Where both sides may be, but for this machine."""
+"""Maps an option to the measurement that it selects; without an option both sides run on this machine."""
 
 
 def _measure(warm: WarmSide, plain: PlainSide, keys: int, pairs: int) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""``python -m bench.local_files``: what a micro-batch costs on a local disk, with Hadoop's local files and with ours.
+"""``python -m bench.local_files``: measure what a micro-batch costs on a local disk with Hadoop's local file system and
+with ours.
 
-One session, one query that aggregates over two partitions of state, ``--rounds`` times ``--batches`` of them with each
-of the two in turn, after one round of each that is not counted. By the batch: processes started (seen by wrappers in
-the JVM's PATH, which cost some of their time themselves), milliseconds by the clock, and CPU of the JVM and of what it
-has started.
+One session runs a query that aggregates over two partitions of state. Each of ``--rounds`` rounds runs ``--batches``
+batches with each of the two file systems in turn; one round before them is not counted. Reported per batch: processes
+started (counted by wrappers in the JVM's PATH, which cost some time themselves), wall-clock milliseconds, and CPU time
+of the JVM and the processes that it has started.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PROGRAMS = ("chmod", "readlink")
 
 
 def main() -> int:
-    """Measure, print, write the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(prog="bench.local_files", description="A micro-batch's local files.")
     parser.add_argument("--batches", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
@@ -54,7 +55,7 @@ def main() -> int:
 
 @contextmanager
 def _counted(scratch: Path) -> Iterator[Path]:
-    """A line in this file for each process that Hadoop's shell starts, from the JVM's start on."""
+    """Provide a file that gets one line for each process that Hadoop's shell starts, from the start of the JVM on."""
     wrappers, log = scratch / "bin", scratch / "started"
     wrappers.mkdir()
     log.touch()
@@ -90,7 +91,7 @@ def _measure(spark: SparkSession, scratch: Path, log: Path, batches: int, rounds
 
 
 def _round(spark: SparkSession, checkpoint: Path, log: Path, batches: int) -> dict[str, float]:
-    """By the batch, of those after the first, which makes the checkpoint's folders."""
+    """Return the figures per batch; the first batch does not count, because it creates the checkpoint's folders."""
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
     counts = rows.groupBy((rows["value"] % 3).alias("rest")).count()
     writer = counts.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(checkpoint))
@@ -109,7 +110,9 @@ def _round(spark: SparkSession, checkpoint: Path, log: Path, batches: int) -> di
 
 
 def _committed(stream: Any, checkpoint: Path, at_least: int) -> int:
-    """The newest committed batch, once it is at least this one; the folder is asked, which costs the JVM nothing."""
+    """Wait until at least this batch is committed and return the newest committed batch; reads the folder, which costs
+    the JVM nothing.
+    """
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         names = os.listdir(checkpoint / "commits") if (checkpoint / "commits").is_dir() else []
@@ -123,7 +126,7 @@ def _committed(stream: Any, checkpoint: Path, at_least: int) -> int:
 
 
 def _cpu_s(spark: SparkSession) -> float:
-    """CPU seconds of the JVM and of the processes that it has waited for."""
+    """Return the CPU seconds of the JVM and of the child processes that it has waited for."""
     context: Any = spark.sparkContext
     return float(sum(psutil.Process(context._gateway.proc.pid).cpu_times()[:4]))
 

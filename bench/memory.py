@@ -1,11 +1,12 @@
-"""``python -m bench.memory``: what an unattended driver keeps in memory, by the minute.
+"""``python -m bench.memory``: measure the memory that an unattended driver holds, minute by minute.
 
-Serves ``sales_totals`` at triggers of one second under steady input, and looks at the driver's JVM and its two Python
+Runs ``sales_totals`` at triggers of one second under steady input, and inspects the driver's JVM and its two Python
 processes at the ``--at`` minutes: bytes of live Java objects after full collections (jcmd's class histogram), the
 classes that grew most, and resident memory. Needs a JDK's jcmd beside the JRE.
 
-Collected until what is live stays the same: Spark's cleaner lets go, one by one, of accumulators and broadcasts that
-a collection has found unused, so that after one alone those of all batches since the one before still count.
+Full collections are repeated until the live size stays the same: Spark's cleaner releases, one by one, the accumulators
+and broadcasts that a collection has found unused, so that a single collection would still count those of all batches
+since the previous one.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ JOB = "sales_totals"
 _MIB = 1 << 20
 _SHOWN = 8
 _CLEANED_S, _ROUNDS, _SAME = 5, 24, 0.005
-"""Seconds for the cleaner between two collections, how often at most, and what share counts as the same."""
+"""Seconds that the cleaner gets between two collections, the highest number of collections, and the share below which
+two sizes count as the same.
+"""
 
 
 def main() -> int:
-    """Measure, print each look as it is taken, write the report."""
+    """Measure, print each sample as it is taken, and write the report."""
     parser = argparse.ArgumentParser(prog="bench.memory", description="An unattended driver's memory.")
     parser.add_argument("--at", default="5,10,20,30", help="minutes after the start at which to look")
     parser.add_argument("--out", type=Path, default=None, help="folder of the report")
@@ -52,7 +55,9 @@ def main() -> int:
 
 
 def _watch(bed: Bed, minutes: list[float]) -> tuple[list[dict[str, float]], list[str]]:
-    """A look at each of the minutes, and what grew most from the first of them to the last."""
+    """Take a sample at each of the minutes; return the samples and the classes that grew most from the first to the
+    last.
+    """
     params = {
         "input": str(bed.input / "sales"),
         "warehouse": f"sqlite:///{bed.root}/warehouse.db",
@@ -98,7 +103,7 @@ def _look(bed: Bed, minute: float) -> tuple[dict[str, float], dict[str, int]]:
 
 
 def _live(jvm: int) -> dict[str, int]:
-    """Class -> bytes of its live objects."""
+    """Return the bytes of live objects by class, once repeated collections release nothing more."""
     before = _histogram(jvm)
     for _ in range(_ROUNDS):
         time.sleep(_CLEANED_S)
@@ -110,7 +115,7 @@ def _live(jvm: int) -> dict[str, int]:
 
 
 def _histogram(jvm: int) -> dict[str, int]:
-    """After a full collection, which the command makes itself."""
+    """Return the class histogram after a full collection, which the jcmd command triggers itself."""
     told = subprocess.run(["jcmd", str(jvm), "GC.class_histogram"], capture_output=True, text=True, check=True)
     histogram: dict[str, int] = {}
     for line in told.stdout.splitlines():

@@ -1,9 +1,10 @@
-"""``python -m bench.page``: how soon the fleet's page answers for 1,000 jobs, behind Airflow's own API server.
+"""``python -m bench.page``: measure how soon the fleet's page answers for 1,000 jobs behind Airflow's own API server.
 
-The index is one that a pass of the watch would leave: two queries a job, with versions and snapshots remembered, every
-tenth job with something wrong, every twentieth with an operation under way. Prints the median and the slowest tenth of
-the first byte and of the whole answer, of a session's first view and of later ones; the same of the application alone,
-which is what is ours of it; requests to the store a view; and, where there is a chromium, when a browser has drawn it.
+The index is like one that a pass of the watch would write: two queries per job with recorded versions and snapshots,
+every tenth job with an incident, every twentieth with an operation under way. Prints the median and the 90th percentile
+of the time to the first byte and to the whole answer, for a session's first view and for later ones; the same figures
+of the application alone, without Airflow; the store requests per view; and, where chromium is installed, the time until
+a browser has drawn the page.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _START_S = 180.0
 
 
 def main() -> int:
-    """Measure, print, write the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(prog="bench.page", description="The first byte of the fleet's page.")
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--views", type=int, default=40, help="of each kind")
@@ -136,7 +137,9 @@ def _row(number: int, now: float) -> JobRow:
 
 
 async def _alone(installation: Installation, views: int) -> dict[str, Any]:
-    """The application without a server: what is rendered and read, and how often the store is asked."""
+    """Measure the application without a server: the time to read and render the page, and the store requests per
+    view.
+    """
     store = CountingStore(installation.store)
     app = make_app(
         lambda: replace(installation, store=store), lambda: Viewer(name="bench", may=lambda right, dag_id: True)
@@ -156,7 +159,7 @@ async def _alone(installation: Installation, views: int) -> dict[str, Any]:
 
 
 def _behind_airflow(root: Path, views: int) -> dict[str, Any]:
-    """Through Airflow's API server, signed in as its users are."""
+    """Measure the page through Airflow's API server, signed in as Airflow's users are."""
     port, *log_ports = choose_ports(0)
     url = f"http://127.0.0.1:{port}"
     home = root / "airflow"
@@ -212,7 +215,9 @@ def _told(seconds: list[float], what: str) -> dict[str, float]:
 
 
 def _drawn(url: str, token: str, origin: str) -> float | None:
-    """Median seconds from asking until the page and all that it loads is there; None without a browser."""
+    """Return the median seconds from the request until the page and everything that it loads has arrived; None without
+    a browser.
+    """
     program = shutil.which("chromium")
     if program is None:
         return None

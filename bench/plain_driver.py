@@ -1,6 +1,7 @@
-"""The plain way, to compare with: the same query and sink writer under spark-submit, stopped by SIGTERM.
+"""The driver of the plain side: the same query and sink writer under spark-submit, stopped by SIGTERM.
 
-``spark-submit plain_driver.py JOB_FILE CHECKPOINT PARAMS FOLDER``: no standby, no gate, no store; FOLDER: for scratch.
+``spark-submit plain_driver.py JOB_FILE CHECKPOINT PARAMS FOLDER`` runs without standby, gate and store; FOLDER is for
+scratch files.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from streamkeeper.sinks.contract import SinkContext
 
 
 def main() -> None:
-    """Serve until SIGTERM, then stop the query and end."""
+    """Run the query until SIGTERM, then stop it and exit."""
     file, checkpoint, params = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
     builder = SparkSession.builder
     master = os.environ.get("STREAMKEEPER_MASTER", "")

@@ -1,4 +1,4 @@
-"""Where a measurement's figures go, with the commit and the machine they were taken on."""
+"""Writes the figures of a measurement, with the commit and the machine that they were taken on."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from harness.places import ROOT
 
 
 def write_report(name: str, figures: dict[str, Any], *, into: Path | None = None) -> Path:
-    """``build/bench/<name>.json``, or below ``into``; says from which commit and code the figures come.
+    """Write the figures to ``build/bench/<name>.json``, or below ``into``, with the commit and the code that they come
+    from.
 
-    ``load``: the machine's average of the last minute, the bench itself included.
+    ``load`` is the machine's one-minute load average, which includes the bench itself.
     """
     folder = into or ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)

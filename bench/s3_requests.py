@@ -1,13 +1,14 @@
-"""``python -m bench.s3_requests``: what a batch asks of S3, with Streamkeeper's driver and with Spark alone.
+"""``python -m bench.s3_requests``: count the S3 requests of a batch with Streamkeeper's driver and with Spark alone.
 
-A real S3 server behind a proxy that hears every request. Two queries read the same files at the same time, each with
-its checkpoint in the bucket: ``event_copy``, which has no state, and ``sales_totals``, an aggregation over two
-partitions of RocksDB with changelogs. ``served``: by drivers; ``alone``: the same queries and writers in a bare session
-with Spark's own checkpoint file manager. Counted over whole batches from batch ``--begin`` on, once Spark deletes as
-many old entries as it makes: it keeps ten batches here, not a hundred, and looks after its state every 20 seconds. By
-whom, what and on which folder of the checkpoint; ``ours``: the driver's gate and its other looks.
+A real S3 server runs behind a proxy that records every request. Two queries read the same files at the same time, each
+with its checkpoint in the bucket: ``event_copy``, which has no state, and ``sales_totals``, an aggregation over two
+partitions of RocksDB with changelogs. ``served`` are the queries run by drivers; ``alone`` are the same queries and
+writers in a bare session with Spark's own checkpoint file manager. Requests are counted over whole batches from batch
+``--begin`` on, once Spark deletes as many old entries as it creates; for that it retains ten batches here instead of a
+hundred and maintains its state every 20 seconds. The figures are broken down by client, kind of request and folder of
+the checkpoint; ``ours`` are the requests of the driver's gate and its other checks.
 
-Exit code 1 when a query asks for more than its goal.
+The exit code is 1 when a query makes more requests than its goal.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from streamkeeper.jvm.create_only import MANAGER
 from streamkeeper.sinks.contract import SinkContext
 
 GOALS = {"event_copy": 25.0, "sales_totals": 40.0}
-"""Requests a batch, ours included."""
+"""The highest number of requests per batch, including ours."""
 STEADY = {
     # When Spark deletes what is old is all that this changes: else it would take a hundred batches, and ten minutes.
     "spark.sql.streaming.minBatchesToRetain": "10",
@@ -60,7 +61,7 @@ class CheckpointRequest(NamedTuple):
 
 
 class Ear:
-    """What the proxy heard, by side and job."""
+    """The requests that the proxy recorded, by side and job."""
 
     def __init__(self) -> None:
         self.heard: dict[tuple[str, str], list[CheckpointRequest]] = {}
@@ -82,13 +83,13 @@ class Ear:
         self.heard.setdefault((found[1], found[2]), []).append(told)
 
     def batches(self, side: str) -> int:
-        """How many each of the two queries has committed."""
+        """Return the number of batches that both queries have committed."""
         return min(
             max((told.commits or 0 for told in list(self.heard.get((side, job), ()))), default=0) for job in GOALS
         )
 
     def figures(self, side: str, job: str, begin: int) -> dict[str, Any]:
-        """A batch's requests, between the commit of batch ``begin`` and the last commit."""
+        """Return the requests per batch between the commit of batch ``begin`` and the last commit."""
         told = self.heard[(side, job)]
         at = [place for place, request in enumerate(told) if (request.commits or 0) >= begin]
         first, last = at[0], max(place for place in at if told[place].commits is not None)
@@ -108,7 +109,7 @@ class Ear:
 
 
 def main() -> int:
-    """Measure, print, write the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(prog="bench.s3_requests", description="Requests to S3 by the batch.")
     parser.add_argument("--begin", type=int, default=30)
     parser.add_argument("--batches", type=int, default=130, help="of the served queries")
@@ -146,7 +147,7 @@ def _measure(proxy: FaultProxy, root: Path, chosen: argparse.Namespace) -> dict[
 
 
 def _params(bed: Bed) -> dict[str, dict[str, Any]]:
-    """Of each job."""
+    """Return the params of each job."""
     return {
         "event_copy": {"input": str(bed.input / "events"), "output": str(bed.root / "copies")},
         "sales_totals": {"input": str(bed.input / "sales"), "warehouse": f"sqlite:///{bed.root}/warehouse.db"},
@@ -163,7 +164,7 @@ def _serve(bed: Bed) -> None:
 
 
 def _stream_alone(bed: Bed, checkpoints: str, ear: Ear, batches: int) -> None:
-    """Both queries in a session of this process, without Streamkeeper around them."""
+    """Run both queries in a session of this process, without Streamkeeper around them."""
     scratch = bed.root / "scratch"
     scratch.mkdir()
     session = start_session(session_conf(STEADY, scratch, "alone"), {}, scratch, [])
@@ -180,7 +181,7 @@ def _stream_alone(bed: Bed, checkpoints: str, ear: Ear, batches: int) -> None:
 
 
 def _alone(spark: Any, bed: Bed, checkpoints: str, name: str, params: dict[str, Any]) -> Any:
-    """A job's query and its writer, to be started."""
+    """Return a job's query with its writer, ready to be started."""
     job = load_job(bed.jobs, f"{name}.py", name)
     (query,) = job.build(spark, validate_params(job.params, params))
     context = SinkContext(job=name, query=query.name, version="v0001", epoch=1, output_mode=query.output_mode)

@@ -1,4 +1,4 @@
-"""Two sides that read the same input: what the gap measurements hold against each other."""
+"""Two sides that read the same input and whose gaps are compared."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Side(Protocol):
 
     @property
     def commits(self) -> Tree:
-        """Where its present driver commits."""
+        """The folder in which its current driver commits."""
 
     def replace(self) -> None:
         """Change its release."""
 
     def gap(self) -> float:
-        """Seconds from the last commit before that to the first one after it."""
+        """Return the seconds from the last commit before the change to the first one after it."""
 
     def processes(self) -> list[psutil.Process]:
-        """What runs for it."""
+        """Return the processes that run for it."""
 
 
 class PlainSide:
-    """A job's only query under spark-submit; ``params``: of its first, second, … release.
+    """The only query of a job under spark-submit; ``params`` returns the params of its first, second, … release.
 
-    ``checkpoint``: a URL, if it is not on this disk.
+    ``checkpoint`` is a URL when the checkpoint is not on this disk.
     """
 
     def __init__(self, bed: Bed, job: str, params: Callable[[int], dict[str, Any]], checkpoint: str = "") -> None:
@@ -60,7 +60,7 @@ class PlainSide:
         self._driver: subprocess.Popen[bytes] | None = None
 
     def replace(self) -> None:
-        """Stop the driver, wait for its end, submit the next."""
+        """Stop the driver, wait until it has ended and submit the next one."""
         self.stop()
         self._release += 1
         before = newest(self.commits)
@@ -91,7 +91,7 @@ class PlainSide:
         wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=180)
 
     def stop(self) -> None:
-        """SIGTERM to the Python driver, and wait until all of it has ended."""
+        """Send SIGTERM to the Python driver, and wait until all of its processes have ended."""
         if self._driver is None:
             return
         for process in self.processes():
@@ -103,25 +103,25 @@ class PlainSide:
         self._driver = None
 
     def processes(self) -> list[psutil.Process]:
-        """spark-submit's JVM and the Python it runs."""
+        """Return spark-submit's JVM and the Python process that it runs."""
         if self._driver is None:
             return []
         root = psutil.Process(self._driver.pid)
         return [*root.children(recursive=True), root]
 
     def gap(self) -> float:
-        """Around the end of the driver before the present one."""
+        """Return the gap around the end of the previous driver."""
         return gap_around(self.ended_at, self.commits)
 
     def close(self) -> None:
-        """End it whatever it does."""
+        """Kill the driver, whatever state it is in."""
         if self._driver is not None:
             os.killpg(self._driver.pid, signal.SIGKILL)
             self._driver.wait()
 
 
 def replace_alone(side: Side, other: Side) -> float:
-    """Replace the release of one side while the other is frozen; its gap."""
+    """Replace the release of one side while the other is frozen, and return its gap."""
     calm = newest(side.commits)
     wait_for("a side that keeps committing", lambda: newest(side.commits) > calm + 3, timeout_s=120)
     with _frozen(other.processes()):
@@ -132,7 +132,7 @@ def replace_alone(side: Side, other: Side) -> float:
 
 
 def deploy(bed: Bed, job: str, params: dict[str, Any], *ask: str) -> None:
-    """A deploy through the command line that has to succeed."""
+    """Deploy through the command line; raises SystemExit when the deploy fails."""
     run = bed.command("deploy", job, "--params", json.dumps(params), "--reason", "bench", *ask)
     if run.returncode:
         raise SystemExit(run.stdout + run.stderr)
@@ -140,7 +140,7 @@ def deploy(bed: Bed, job: str, params: dict[str, Any], *ask: str) -> None:
 
 @contextmanager
 def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
-    """Take their cores away, give them back at the end."""
+    """Suspend the processes, and resume them at the end."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.suspend()
@@ -153,7 +153,7 @@ def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
 
 
 def fill(bed: Bed, keys: int) -> None:
-    """One file with a sale of every key."""
+    """Write one input file with a sale of every key."""
     chance = random.Random(7)
     rows = [(f"seed-{key}", f"c{key:03d}", chance.randrange(1, 1000)) for key in range(keys)]
     write_whole(bed.input / "sales", "000000.csv", rows)
@@ -161,17 +161,17 @@ def fill(bed: Bed, keys: int) -> None:
 
 
 def gap_around(ended: float, folder: Tree) -> float:
-    """Seconds between the last commit before a moment and the first one after it."""
+    """Return the seconds between the last commit before a moment and the first one after it."""
     times = [mtime for _, mtime in commits(folder)]
     return min(each for each in times if each > ended) - max(each for each in times if each <= ended)
 
 
 def commits(folder: Tree) -> list[tuple[int, float]]:
-    """Batch and time of each commit there is."""
+    """Return the batch and the time of each existing commit."""
     found = folder.fresh().look().files
     return [(int(name), stamp.modified / 1e9) for name, stamp in found.items() if name.isdecimal()]
 
 
 def newest(folder: Tree) -> int:
-    """The newest committed batch, -1 before the first."""
+    """Return the newest committed batch, or -1 before the first commit."""
     return max((number for number, _ in commits(folder)), default=-1)

@@ -1,12 +1,13 @@
-"""``python -m bench.soak``: half an hour of a site's life, with everything in it that a month brings.
+"""``python -m bench.soak``: run an installation for half an hour with every event that a month brings.
 
-Two jobs at triggers of a second, a table of totals and copied files, while input keeps coming. One thing after another
-happens to them, drawn by ``--seed``: a process of a driver is killed and the watch brings it back, a deploy changes a
-param or the code (which switches the checkpoint), a deploy's command is killed and typed again, a release is rolled
-back, snapshots are taken, everything is pruned. The first half runs from the code of ``--from`` (a commit), the second
-from today's: drivers of the older one live on until their next deploy. At the end the ledger has to be exact.
+Two jobs run at triggers of one second, one writing a table of totals and one copying files, while input keeps arriving.
+Events follow one another, drawn by ``--seed``: a process of a driver is killed and the watch restarts the driver, a
+deploy changes a param or the code (which switches the checkpoint), the command of a deploy is killed and run a second
+time, a release is rolled back, snapshots are taken, everything is pruned. The first half runs from the code of
+``--from`` (a commit), the second from today's code: drivers of the older code live on until their next deploy. At the
+end the ledger has to be exact.
 
-Every quarter of a minute: bytes of memory of each driver, and how many files each folder of the home holds.
+Every 15 seconds it records the memory of each driver and the number of files in each folder of the home.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ TOTALS, COPIES = JOBS = ("sales_totals", "event_copy")
 HASTE = ("--drain-s", "30", "--first-commit-s", "120", "--probation-batches", "2", "--reason", "a soak")
 RETENTION = {"STREAMKEEPER_KEEP": "last=2,hourly=1,daily=1", "STREAMKEEPER_RETIRED_DAYS": "0.002"}
 OF_TODAY = {"STREAMKEEPER_ENDED_DAYS": "0.002"}
-"""Three minutes for what is kept for days, so that a prune has something to take; not every older code knows all."""
+"""Reduces a retention of days to three minutes, so that a prune has something to delete; kept apart because older code
+may not have the setting.
+"""
 LOOK_S = 15.0
 SETTLE_S = 180.0
 _COUNT = 'F.count("*").alias("sales"),'
@@ -47,7 +50,9 @@ _MIB = 1 << 20
 
 
 def main() -> int:
-    """Live through it, print what happens as it does, write the report; 1 when anything was lost or doubled."""
+    """Run the soak, print each event as it happens and write the report; return 1 when a row was lost or doubled, or a
+    command failed unexpectedly.
+    """
     parser = argparse.ArgumentParser(prog="bench.soak", description="Half an hour of a site's life.")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -67,7 +72,9 @@ def main() -> int:
 
 
 class Soak:
-    """What happens, and what is seen meanwhile. ``wrong``: commands that ended as none may; empty when all is well."""
+    """The events and the samples of one run; ``wrong`` lists the commands that failed in a way that is not allowed, and
+    is empty when all is well.
+    """
 
     def __init__(self, bed: Bed, seed: int, earlier: Path) -> None:
         self._bed, self._chance, self._code = bed, random.Random(seed), earlier
@@ -78,7 +85,7 @@ class Soak:
         self.looks: list[dict[str, Any]] = []
 
     def live(self, seconds: float) -> None:
-        """Deploy both jobs, then one thing after another; in the middle the site is upgraded."""
+        """Deploy both jobs, then run one event after another; halfway, the installation is upgraded."""
         self._bed.start_producer(rows=10, every_s=0.5)
         self._began = time.monotonic()
         for job in JOBS:
@@ -97,7 +104,7 @@ class Soak:
             self._rest(self._chance.uniform(5, 20))
 
     def settle(self) -> list[Account]:
-        """End the input, wait until all of it is out, stop both jobs; the ledger."""
+        """End the input, wait until the outputs hold all of it, stop both jobs and return the ledger."""
         self._bed.stop_producer()
         self._command("watch", "--once")
         with suppress(TimeoutError):
@@ -109,7 +116,7 @@ class Soak:
         return self._accounts()
 
     def figures(self, accounts: list[Account]) -> dict[str, Any]:
-        """For the report."""
+        """Return the figures for the report."""
         ledger = [{"name": a.name, "rows": a.produced, "lost": a.lost, "doubled": a.duplicated} for a in accounts]
         after = [each for each in self.events if each["what"] == "prune" and "files" in each]
         counts: dict[str, int] = {}
@@ -176,7 +183,7 @@ class Soak:
         return json.dumps({**self._params(job), "files_per_trigger": 100 + self._changed})
 
     def _victim(self, job: str) -> psutil.Process | None:
-        """A process of the job's serving driver: its supervisor, its Python, or its JVM."""
+        """Return a random process of the job's serving driver: its supervisor, its Python process or its JVM."""
         instance = Installation.from_environment(self._environment()).journal(job, "soak").state().serving_instance
         tree = []
         for process in self._bed.processes():
@@ -201,7 +208,7 @@ class Soak:
         self.looks.append({"minute": minute, "drivers": drivers, "files": self._files()})
 
     def _files(self) -> dict[str, int]:
-        """How many files each folder of the home holds."""
+        """Return the number of files in each folder of the home."""
         return {
             folder.name: sum(1 for each in folder.rglob("*") if each.is_file())
             for folder in sorted(self._bed.home.iterdir())
@@ -227,7 +234,9 @@ def _stop(soak: Soak, job: str) -> str:
 
 
 def _kill(soak: Soak, job: str) -> str:
-    """A process dies; one pass of the watch brings the driver back, where its supervisor has not."""
+    """Kill a process of the driver; one pass of the watch then restarts the driver unless its supervisor already
+    has.
+    """
     victim = soak._victim(job)
     if victim is None:
         return "no driver to kill"
@@ -243,7 +252,7 @@ def _change_a_param(soak: Soak, job: str) -> str:
 
 
 def _change_the_code(soak: Soak, _job: str) -> str:
-    """The totals get a column that they did not have, or lose it again: a switch either way."""
+    """Add a column to the totals, or remove it; either way the deploy is a switch."""
     file = soak._bed.jobs / f"{TOTALS}.py"
     text = file.read_text()
     changed = text.replace(_LARGEST, "") if _LARGEST in text else text.replace(_COUNT, f"{_COUNT}{_LARGEST}")
@@ -252,7 +261,9 @@ def _change_the_code(soak: Soak, _job: str) -> str:
 
 
 def _kill_a_deploy(soak: Soak, job: str) -> str:
-    """A deploy's command dies on its way, is typed again after a while, and carries on."""
+    """Kill the command of a deploy on its way and run it a second time after a while, so that it continues the
+    deploy.
+    """
     words = ("deploy", job, "--params", soak._next_params(job), *HASTE)
     run = soak._start(*words)
     soak._rest(soak._chance.uniform(1, 25))
@@ -290,7 +301,7 @@ _HAPPENINGS: dict[str, Callable[[Soak, str], str]] = {
 
 
 def _unpack(commit: str, into: Path) -> Path:
-    """The code of a commit."""
+    """Unpack the code of a commit."""
     run = subprocess.run(["git", "archive", commit, "plugins", "jobs"], cwd=ROOT, capture_output=True, check=False)
     if run.returncode:
         raise SystemExit(f"error: {commit} is no commit of this repository")

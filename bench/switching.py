@@ -1,10 +1,13 @@
-"""``python -m bench.switching``: how long an output stands still while a release switches, as its reader sees it.
+"""``python -m bench.switching``: measure how long an output stands still while a release switches, as its reader sees
+it.
 
-``rebuild``: ``sales_totals`` gets or loses an aggregate, ``--switches`` times. A reader looks at the table and its row
-of the outputs every 20 ms; the gap is the time from the last change that the old driver made to the first one after it.
-``handoff``: ``event_copy`` gets or loses its partitions, ``--pairs`` times, against a driver that is stopped and
-submitted again: from the last commit of the old checkpoint version to the first batch of the new one, by their mtimes.
-While one side changes its release, the other one is frozen; the order alternates.
+``rebuild``: ``sales_totals`` gains or loses an aggregate, ``--switches`` times. A reader reads the table and its row in
+``streamkeeper_outputs`` every 20 ms; the gap is the time from the last change that the old driver made to the first new
+sale after it.
+
+``handoff``: ``event_copy`` gains or loses its partitions, ``--pairs`` times, against a driver that is stopped and
+submitted again. The gap is the time from the last commit of the old checkpoint version to the first batch of the new
+one, by their mtimes. While one side changes its release, the other is frozen; the order alternates.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ LOOK_S = 0.02
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What a reader saw from ``at`` (seconds since the epoch) on: the version that serves, its batch, all sales."""
+    """What a reader saw from ``at`` (seconds since the epoch) on: the serving version, its batch and the sum of all
+    sales.
+    """
 
     at: float
     version: str
@@ -46,7 +51,7 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Looks at the serving table in a thread, and keeps every change; a context manager."""
+    """A context manager that reads the serving table in a thread and records every change."""
 
     def __init__(self, warehouse: Path) -> None:
         self._warehouse = warehouse
@@ -82,7 +87,7 @@ class Reader:
 
 
 def main() -> int:
-    """Measure, print, write the report; 1 when a goal is missed."""
+    """Measure, print and write the report; return 1 when a goal is missed."""
     parser = argparse.ArgumentParser(prog="bench.switching", description="The serving gap of switches.")
     parser.add_argument("--switches", type=int, default=7, help="rebuilds")
     parser.add_argument("--keys", type=int, default=1000, help="customers in the rebuilt table")
@@ -129,8 +134,11 @@ def _measure_rebuilds(bed: Bed, keys: int, switches: int) -> dict[str, Any]:
 
 
 def judge(sights: list[Sight]) -> dict[str, float]:
-    """``gap_s``: from the last change under the old version to the first new sale under the next; ``to_swap_s``: to
-    the moment at which the next one serves; ``between_changes_s``: the median time between two changes before.
+    """Return the gap and related times of one rebuild.
+
+    ``gap_s``: from the last change under the old version to the first new sale under the next; ``to_swap_s``: to the
+    moment at which the next version serves; ``between_changes_s``: the median time between two changes before the
+    switch.
     """
     old = [sight for sight in sights if sight.version == sights[0].version]
     new = [sight for sight in sights if sight.version != sights[0].version]
@@ -145,7 +153,7 @@ def judge(sights: list[Sight]) -> dict[str, float]:
 
 
 class SwitchedSide:
-    """Releases of ``event_copy``, each in a checkpoint version of its own."""
+    """The side that Streamkeeper deploys: releases of ``event_copy``, each in a checkpoint version of its own."""
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
@@ -154,22 +162,24 @@ class SwitchedSide:
 
     @property
     def commits(self) -> Tree:
-        """Of the newest version."""
+        """The commits folder of the newest checkpoint version."""
         return LocalTree(max(self._versions.glob("v*")) / "commits" if self._release else self._versions)
 
     def replace(self) -> None:
-        """Deploy the job file as it is now."""
+        """Deploy the job file in its current state."""
         deploy(self.bed, "event_copy", _copy_params(self.bed, "switched"))
         self._release += 1
 
     def gap(self) -> float:
-        """Seconds from the last commit of the version before to the first batch of the newest: seeded ones are none."""
+        """Return the seconds from the last commit of the previous version to the first batch of the newest one; seeded
+        batches do not count.
+        """
         before, now = sorted(self._versions.glob("v*"))[-2:]
         last = max(mtime for _, mtime in commits(LocalTree(before / "commits")))
         return min(mtime for batch, mtime in commits(LocalTree(now / "commits")) if batch > REBASED) - last
 
     def processes(self) -> list[psutil.Process]:
-        """Its driver trees."""
+        """Return the processes of its drivers."""
         return list(self.bed.processes())
 
 
@@ -203,7 +213,9 @@ def _copy_params(bed: Bed, side: str) -> dict[str, Any]:
 
 
 def toggle(file: Path, one: str, other: str) -> None:
-    """Put ``other`` where ``one`` stands, or the other way round; raises ValueError when neither is there."""
+    """Replace ``one`` by ``other`` in the file, or ``other`` by ``one`` if the file contains it; raises ValueError when
+    the text to replace does not occur exactly once.
+    """
     text = file.read_text()
     old, new = (other, one) if other in text else (one, other)
     if text.count(old) != 1:

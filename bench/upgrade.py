@@ -1,10 +1,11 @@
-"""``python -m bench.upgrade --other PYTHON``: PySpark or Python upgraded under a serving job, and taken back.
+"""``python -m bench.upgrade --other PYTHON``: upgrade PySpark or Python under a serving job, and take the upgrade back.
 
-``PYTHON`` is the interpreter of a second environment, with another PySpark or of another Python, and with the packages
-of ``requirements/runtime.in`` apart from Airflow. Both ways are run, from here to there and from there to here: deploy
-in the one, deploy in the other while sales keep coming, let every event that was seen come again, roll back from the
-newer environment's command, kill the driver and let that environment's watch start it again. What the check found, what
-became of it, in which Spark and Python every driver ran, and the ledger are the report.
+``PYTHON`` is the interpreter of a second environment with a different PySpark or Python, and with the packages of
+``requirements/runtime.in`` except Airflow. Both directions are run, from this environment to the other and back: deploy
+in the first environment, deploy in the second while sales keep arriving, replay every event that was seen, roll back
+with the command of the newer environment, kill the driver and let the watch of that environment restart it. The report
+contains the findings of the check, the outcome of every step, the Spark and Python versions of every driver, and the
+ledger.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SETTLED_S = 180.0
 
 
 class Run:
-    """One upgrade and its way back on a bed of its own; ``steps``: what was seen of each."""
+    """One upgrade and its rollback on a bed of its own; ``steps`` records what was seen after each step."""
 
     def __init__(self, bed: Bed, before: str, after: str) -> None:
         self.bed, self.before, self.after = bed, before, after
@@ -47,7 +48,7 @@ class Run:
         self.steps: list[dict[str, Any]] = []
 
     def carry_out(self) -> dict[str, Any]:
-        """All of it; the run's part of the report."""
+        """Run all steps and return the run's part of the report."""
         params = {"input": str(self.bed.input), "output": str(self.output)}
         self.bed.start_producer(every_s=0.5)
         self._step("first", self.before, "deploy", JOB, "--params", json.dumps(params), *HASTE)
@@ -83,7 +84,7 @@ class Run:
         return done and status is not None and status.state is DriverState.SERVING and bool(list(self.bed.processes()))
 
     def _seen(self) -> dict[str, Any]:
-        """The newest operation and the driver that is appointed."""
+        """Return the newest operation and the appointed driver."""
         state, store = self.bed.installation.journal(JOB, "bench").state(), self.bed.installation.store
         operation = list(state.operations.values())[-1]
         report = operation.report and read_object(store, JOB, "reports", operation.report, ".json")
@@ -102,7 +103,7 @@ class Run:
         }
 
     def _repeat_events(self) -> None:
-        """Every event so far comes once more: a deduplication that has lost its state lets it through."""
+        """Deliver every event so far a second time: a deduplication that has lost its state lets it through."""
         for file in sorted((self.bed.input / "events").glob("[0-9]*.csv")):
             draft = self.bed.input / "draft"
             shutil.copy(file, draft)
@@ -130,7 +131,7 @@ class Run:
 
 
 def findings(found: Assessment) -> list[str]:
-    """Each with its query, its place and what changed."""
+    """Return each finding with its query, its place and its evidence."""
     return [
         f"{query}: {each.severity.value} {each.rule}: {each.where}: {each.evidence}"
         for query, assessed in sorted(found.queries.items())
@@ -139,7 +140,7 @@ def findings(found: Assessment) -> list[str]:
 
 
 def told(python: str) -> dict[str, str]:
-    """An environment's versions, by its own word."""
+    """Return an environment's Python and PySpark versions as it reports them."""
     code = (
         "import json, platform; from importlib.metadata import version; "
         "print(json.dumps({'python': platform.python_version(), 'spark': version('pyspark')}))"
@@ -148,7 +149,7 @@ def told(python: str) -> dict[str, str]:
 
 
 def main() -> int:
-    """Run, print, write the report; 1 when a step failed or a ledger is not exact."""
+    """Run the upgrades, print and write the report; return 1 when a step failed or a ledger is not exact."""
     parser = argparse.ArgumentParser(prog="bench.upgrade", description="Upgrades between two environments.")
     parser.add_argument("--other", action="append", required=True, help="interpreter of another environment")
     parser.add_argument("--one-way", action="store_true", help="only from here to there")
@@ -168,7 +169,7 @@ def main() -> int:
 
 
 def clean(run: dict[str, Any]) -> bool:
-    """Whether every step ended well, and nothing was lost or doubled."""
+    """Return whether every step succeeded and nothing was lost or doubled."""
     steps = all(each["exit"] == 0 and each["outcome"] == "succeeded" for each in run["steps"])
     return steps and not any(each["lost"] or each["duplicated"] for each in run["ledger"].values())
 

@@ -1,4 +1,4 @@
-"""What is upgraded while it serves: an aggregation into a table, and a deduplication into files."""
+"""The job that is upgraded while it serves: an aggregation into a table, and a deduplication into files."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,9 +1,10 @@
-"""``python -m bench.watch``: what a pass of the watch and ``jobs`` cost for a whole fleet, on a store of its own.
+"""``python -m bench.watch``: measure what a pass of the watch and ``jobs`` cost for a whole fleet, on a store of its
+own.
 
-Makes ``--jobs`` jobs of two queries each by their records (journal, status, checkpoint files, a snapshot each), and for
-each a living process that carries its driver's mark. Prints seconds and requests of the first pass, of later ones, of
-``jobs`` and ``jobs --now``, of the pass after all those processes were killed, and the same with a tenth of the jobs,
-which shows whether cost is linear.
+Creates ``--jobs`` jobs of two queries each from records (journal, status, checkpoint files, one snapshot each), and for
+each a living process that carries the mark of its driver. Prints the seconds and requests of the first pass and of
+later ones, the seconds of ``jobs`` and ``jobs --now``, the figures of the pass after all those processes were killed,
+and the same for a tenth of the jobs, which shows whether the cost is linear.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ QUERIES = ("first", "second")
 QUERY_ID = "0f0f0f0f-0000-4000-8000-{:012d}"
 BATCHES = 100
 STEPS = 56
-"""Entries of a journal: what a deploy and some later ones leave."""
+"""The number of journal entries that a deploy and some later operations leave."""
 
 
 def main() -> int:
-    """Measure, print, write the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(prog="bench.watch", description="A pass of the watch over a whole fleet.")
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument(
@@ -82,7 +83,9 @@ def main() -> int:
 
 
 def _s3_store(stack: ExitStack) -> str:
-    """The URL of an empty store on a server that ends with ``stack``; its names are in the environment."""
+    """Return the URL of an empty store on a server that is stopped with ``stack``; its variables are set in the
+    environment.
+    """
     home = Path(stack.enter_context(TemporaryDirectory(prefix="streamkeeper-s3-")))
     running = stack.enter_context(s3_server(home, volume_mb=64, volumes=40))
     os.environ.update(running.environment)
@@ -128,7 +131,9 @@ def _measure(count: int, url: str) -> dict[str, float]:
 
 
 def _pass(installation: Installation, name: str, count: int) -> dict[str, float]:
-    """Seconds and requests of one pass, also those that the runner makes to tell whether a driver lives."""
+    """Return the seconds and requests of one pass, including the requests that the runner makes to determine whether a
+    driver lives.
+    """
     store = CountingStore(installation.store)
     runner = LocalProcessRunner(store, installation.settings, installation=installation.record)
     began = time.monotonic()
@@ -155,7 +160,7 @@ def _environment(root: Path, url: str) -> dict[str, str]:
 
 
 def _a_driver(installation: Installation, job: str) -> subprocess.Popen[bytes]:
-    """A process that carries the mark of a job's driver, and the record of it."""
+    """Start a process that carries the mark of a job's driver, and write its record."""
     mark = {"STREAMKEEPER_INSTANCE": f"{job}/op-candidate", "STREAMKEEPER_INSTALLATION": installation.id}
     process = subprocess.Popen(["/bin/sleep", "3600"], env=mark, start_new_session=True)
     found, here = read_process(process.pid), this_machine()
@@ -169,7 +174,9 @@ def _a_driver(installation: Installation, job: str) -> subprocess.Popen[bytes]:
 
 
 def _put(installation: Installation, key: str, value: bytes) -> None:
-    """Into a local store without waiting for the disk: making the fleet is not what is measured."""
+    """Write to the store; a local store is written without syncing the disk, because creating the fleet is not
+    measured.
+    """
     if not installation.store.url.startswith("file:"):
         installation.store.replace(key, value)
         return
@@ -233,7 +240,7 @@ def _records(installation: Installation, root: Path, job: str) -> list[Record]:
 
 
 def _make_checkpoint(installation: Installation, directory: Path, job: str, query: str) -> None:
-    """Logs as Spark keeps them: the last hundred batches; and a snapshot of the newest."""
+    """Write the logs as Spark keeps them, with the last hundred batches, and a snapshot of the newest batch."""
     for log in ("offsets", "commits"):
         (directory / log).mkdir(parents=True)
     (directory / "metadata").write_text(json.dumps({"id": QUERY_ID.format(1)}))

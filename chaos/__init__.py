@@ -1,1 +1,1 @@
-"""Campaigns: kill, freeze and attack real and simulated jobs, and compare every row with the input."""
+"""Campaigns that kill, freeze and attack real and simulated jobs, and compare every output row with the input."""

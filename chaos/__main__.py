@@ -1,35 +1,37 @@
-"""``python -m chaos``: every named point once, then seeds; resumable, one JSON line a case.
+"""``python -m chaos``: run every named point once, then random cases by seed; resumable, one JSON line per case.
 
---root DIR        where the site lives (build/campaign)
---results FILE    where the lines go; cases already in it are not run again
+--root DIR        where the installation is created (build/campaign)
+--results FILE    where the lines are written; cases already in the file are not run again
 --switching       switches, backups and rollbacks instead of plain deploys; lines in bench/results/switch-crash.jsonl
 --recovering      stops, starts, watches and recoveries of a broken job; lines in bench/results/recover-crash.jsonl
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
---attacks         what nobody kills but the world does: lost checkpoints, copied homes, wrong clocks and others
---drills          broken on purpose: the watch names it, recover mends it; lines in bench/results/drills.jsonl
+--attacks         damage without a kill: lost checkpoints, copied homes, wrong clocks and others; lines in
+                  bench/results/attacks.jsonl
+--drills          faults made on purpose, which the watch must name and recover must mend; lines in
+                  bench/results/drills.jsonl
 --housekeeping    prunes, aborts, forgotten jobs, rebuilds, restores and notices, without Spark; lines in
-                  bench/results/housekeeping.jsonl, and what was run for this code is not run again
---points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
-                  --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
---scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
-                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds;
-                  --drawn a,b: their seeds are of these in turn, back-cutover and back-probation among them
---on-s3           of the switches: with checkpoints in a bucket, behind a proxy at which one request in twenty fails and
-                  one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
---on-hdfs         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and tasks on executors of a cluster,
-                  which die and freeze too; lines in bench/results/switch-crash-hdfs.jsonl
---on-yarn         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and drivers in YARN's containers, of
-                  which commands see nothing; NodeManagers and their shells die and freeze too; lines in
-                  bench/results/switch-crash-yarn.jsonl
---on-kubernetes   of the switches: with checkpoints on S3, tables in PostgreSQL, and drivers in Kubernetes' pods, of
-                  which commands see nothing; the kubelet and what holds containers die and freeze too; lines in
-                  bench/results/switch-crash-kubernetes.jsonl
---controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
-                  with --attacks: of each kind, the first of its seeds that does harm
-                  with --drills: of each kind, the rules that name it; its cause must be missed
---only a,b        of the controls, or of the attacks, only these
---first           one case and no more: of the seeds, without the named points, or of the controls; its line goes to
+                  bench/results/housekeeping.jsonl; cases that were run for the present code are not run again
+--points a,b      run only these points, cases of --broker or --airflow, or frozen/… cases of --switching;
+                  --seeds N: number of random cases after them (60; with --attacks 4 of each kind)
+--scenarios a,b   with --switching: run only these scenarios; --everywhere: each point in each of them that reaches it;
+                  --from-seed K: the first seed; --no-points: run only the seeds;
+                  --drawn a,b: scenarios that the seeds take in turn, including back-cutover and back-probation
+--on-s3           with --switching: checkpoints in a bucket, behind a proxy at which one request in twenty fails and
+                  one answer to a write in twenty is lost; lines in bench/results/switch-crash-s3.jsonl
+--on-hdfs         with --switching: checkpoints in HDFS, tables in PostgreSQL, and tasks on the executors of a cluster,
+                  which are killed and frozen too; lines in bench/results/switch-crash-hdfs.jsonl
+--on-yarn         with --switching: checkpoints in HDFS, tables in PostgreSQL, and drivers in YARN containers whose
+                  processes the commands cannot see; NodeManagers and application masters are killed and frozen too;
+                  lines in bench/results/switch-crash-yarn.jsonl
+--on-kubernetes   with --switching: checkpoints on S3, tables in PostgreSQL, and drivers in Kubernetes pods whose
+                  processes the commands cannot see; the kubelet and the container shims are killed and frozen too;
+                  lines in bench/results/switch-crash-kubernetes.jsonl
+--controls        run the negative controls instead: with a protection switched off they must find damage, else exit 1
+                  with --attacks: for each kind, seeds are tried until one does harm
+                  with --drills: for each kind, the rules that name it are off; its cause must be missed
+--only a,b        run only these controls, or these kinds of attacks or drills
+--first           run only one case: of the seeds, without the named points, or of the controls; its line is written to
                   build/first/, in a file of its own unless --results names another
 """
 
@@ -73,7 +75,7 @@ USUAL = {
     "drills": "bench/results/drills.jsonl",
     "housekeeping": "bench/results/housekeeping.jsonl",
 }
-"""Where the lines of each kind of campaign go."""
+"""The default results file of each kind of campaign."""
 PLACES = {
     "": in_directories(SwitchStage),
     "on-s3": in_a_bucket,
@@ -81,12 +83,12 @@ PLACES = {
     "on-yarn": on_yarn,
     "on-kubernetes": on_kubernetes,
 }
-"""Where the checkpoints of the switches lie."""
+"""Maps an option to the function that opens a stage with its checkpoints in that place."""
 SEEDS = {"attacks": 4, "drills": 1}
 
 
 def main() -> int:
-    """Run the campaign; 1 when a case found damage, or a negative control found none."""
+    """Run the campaign; return 1 when a case found damage, or a negative control found none."""
     chosen = _arguments()
     file = ROOT / USUAL["-".join(filter(None, (chosen.kind, chosen.place)))]
     if chosen.first:
@@ -168,7 +170,9 @@ def _run_deploys(root: Path, results: Results, points: list[str], seeds: range, 
 
 
 def group_points(points: list[str]) -> list[list[str]]:
-    """Which points one deploy dies at: many of the operation's own, few of a driver's, whose restarts are counted."""
+    """Group the points at which one deploy dies: many of the operation's own, but few of a driver's, because its
+    restarts are limited.
+    """
     falling = [name for name in points if is_of_a_broken_release(name)]
     driver = [name for name in points if of_a_driver(name) and name not in falling]
     rest = [name for name in points if name not in falling and name not in driver]

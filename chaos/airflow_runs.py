@@ -1,16 +1,17 @@
-"""Cases in which a real Airflow carries out the operation and its own processes die; afterwards all is looked at.
+"""Cases in which a real Airflow runs the operation while its own processes are killed; afterwards everything is
+checked.
 
-``airflow/KIND@STEP`` kills a KIND, in a rebuild, once STEP has begun or is done, and with ``+KIND@STEP`` another one
-later in the same rebuild, for each takes minutes; ``seed:N`` kills at random. KIND:
+``airflow/KIND@STEP`` kills a KIND during a rebuild once STEP has begun or is done; ``+KIND@STEP`` kills another later
+in the same rebuild, because each rebuild takes minutes; ``seed:N`` kills at random. KIND:
 
-- ``task``: the process that runs a task; ``worker``: it and the process that watches it and reports for it
-- ``scheduler``: alone, so that its workers and the tasks in them go on without it
-- ``triggerer``: with the process in which its triggers run
-- ``airflow``: every process of it
-- ``driver``: of seeds only, the Python or the JVM of any driver
+- ``task``: the process that runs a task; ``worker``: that process and the one that supervises it and reports for it
+- ``scheduler``: only the scheduler, so that its workers and their tasks continue without it
+- ``triggerer``: the triggerer and the process in which its triggers run
+- ``airflow``: every process of Airflow
+- ``driver``: by seeds only, the Python process or the JVM of any driver
 
-A scheduler, a triggerer and all of Airflow are started again after a few seconds, as a supervisor of services does it;
-``harness.standalone`` itself starts none of its parts again.
+A killed scheduler, triggerer or whole Airflow is restarted after a few seconds, as a service supervisor would;
+``harness.standalone`` itself restarts none of its parts.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ from streamkeeper.model.requests.request import Rollback
 from streamkeeper.operations.deploys.approval import asked_about
 
 RUN_S = 1200.0
-"""How long a DAG run may take, whatever dies, on a machine that others use too."""
+"""The most seconds that a DAG run may take, whatever is killed, on a machine with other work."""
 DEADLINES = {"standby_s": 600, "drain_s": 20, "first_commit_s": 300, "probation_batches": 4, "probation_s": 300}
 PATIENCE = {"catch_up_s": 240, "approve_s": 240}
-"""What a rollback does not know."""
+"""Deadlines that a rollback does not have."""
 ASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
 
 NAMED = (
@@ -63,7 +64,7 @@ NAMED = (
 )
 PARTS = ("scheduler", "triggerer")
 KINDS = ("task", "task", "worker", *PARTS, "airflow", "airflow", "driver")
-"""What a seed chooses from."""
+"""The kinds from which a seed chooses."""
 OPERATIONS = (
     (None, Ask(reshape=True)),
     (None, Ask(recode=True)),
@@ -71,7 +72,7 @@ OPERATIONS = (
     (Ask(recode=True), Ask(rollback=True)),
     (None, Ask()),
 )
-"""What is left alone before, and the operation that things die in."""
+"""Pairs of an operation that runs undisturbed first, if any, and the operation during which processes are killed."""
 _JOBS = [ROOT / "chaos/jobs/ledgers.py"]
 _WORKER, _WATCHING = "airflow worker -- ", "LocalExecutor"
 _SETTLED = frozenset({"success", "failed", "skipped", "upstream_failed"})
@@ -80,7 +81,9 @@ T = TypeVar("T")
 
 
 def run_airflow(root: Path, results: Results, *, named: list[str], seeds: range) -> int:
-    """Run what was not run yet: the named cases, then seeds; 1 when a case found damage or a named one hit nothing."""
+    """Run the cases that are not in the results yet: the named ones, then the seeds; return 1 when a case found damage
+    or a named one hit nothing.
+    """
     wanted = [name for case in named for name in _strikes(case)]
     play(root, results, named, _open)
     # What one death kept another from being reached is tried again alone.
@@ -100,7 +103,7 @@ def _open(root: Path) -> Iterator[AirflowStage]:
 
 
 class MortalAirflow:
-    """The Airflow of one site, each part of which can be killed and started again."""
+    """The Airflow of one installation, each part of which can be killed and restarted."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -110,20 +113,20 @@ class MortalAirflow:
 
     @property
     def api(self) -> AirflowApi:
-        """A client of the one that was started last."""
+        """A client of the Airflow that was started last."""
         if self._api is None:
             raise InvalidInput("Airflow was not started")
         return self._api
 
     def start(self) -> None:
-        """All of it; returns once it is healthy."""
+        """Start all of Airflow, and return once it is healthy."""
         self._airflow = self._system.start_airflow()
         self._api = self._airflow.api
         self._system.wait_for_airflow(self._airflow)
         self._system.wait_for_dag(self._airflow, ROLLBACK_DAG)
 
     def kill(self, kind: str) -> bool:
-        """SIGKILL to the processes of that kind; whether there was one."""
+        """Send SIGKILL to the processes of that kind; return whether there were any."""
         found = self._find(kind)
         hit = bool(found)
         while found:
@@ -136,7 +139,7 @@ class MortalAirflow:
         return hit
 
     def revive(self, kind: str) -> None:
-        """Start what was killed, unless somebody starts that anyway."""
+        """Restart what was killed, unless Airflow restarts it by itself."""
         if kind == "airflow":
             self.start()
         elif kind in PARTS:
@@ -177,7 +180,7 @@ class MortalAirflow:
 
 
 class AirflowStage(SwitchStage):
-    """A site whose operations are runs of Airflow's DAGs."""
+    """An installation whose operations are runs of Airflow's DAGs."""
 
     def __init__(self, bed: Bed) -> None:
         super().__init__(bed)
@@ -189,14 +192,14 @@ class AirflowStage(SwitchStage):
         self._asked = (DAG, "")
 
     def start(self, extra: dict[str, str] | None = None) -> None:
-        """Airflow first; with input and triggers that leave it some of a small machine."""
+        """Start Airflow first, then serve the first release; input and triggers are slow enough for a small machine."""
         if not self._started:
             self._airflow.start()
         self.bed.start_producer(rows=5, every_s=1.5, seed=self._release + 1)
         super().start(extra)
 
     def close(self) -> None:
-        """End Airflow, every part of it, and the drivers."""
+        """Stop every part of Airflow and the drivers."""
         self._system.stop()
 
     def _act(self, case: str) -> tuple[list[str], list[str]]:
@@ -215,7 +218,9 @@ class AirflowStage(SwitchStage):
         return self._go_under(Ask(reshape=True), strike)
 
     def _go_under(self, ask: Ask, strike: Callable[[list[str], threading.Event], None]) -> tuple[list[str], list[str]]:
-        """The operation while ``strike`` kills, which may still have to start again what it killed in the end."""
+        """Run the operation while ``strike`` kills processes; wait at the end until ``strike`` has restarted what it
+        killed.
+        """
         hits: list[str] = []
         over = threading.Event()
         with ThreadPoolExecutor(1, "killer") as pool:
@@ -246,7 +251,9 @@ class AirflowStage(SwitchStage):
     def _strike(
         self, kind: str, chance: random.Random, hits: list[str], over: threading.Event, *, where: str = ""
     ) -> None:
-        """Kill it as soon as there is one, at the latest in half a minute; then have it back."""
+        """Kill a process of that kind as soon as one exists, waiting at most half a minute, and restart it
+        afterwards.
+        """
         break_s = chance.uniform(1.0, 5.0)
         before = len(hits)
 
@@ -262,7 +269,7 @@ class AirflowStage(SwitchStage):
             self._airflow.revive(kind)
 
     def _kill(self, kind: str, chance: random.Random) -> str:
-        """What was killed; empty when there is none of that kind."""
+        """Kill one and return what was killed; return an empty string when there is none of that kind."""
         if kind != "driver":
             return kind if self._airflow.kill(kind) else ""
         drivers = [(each, line) for each in self.bed.processes() if "supervisor" not in (line := _line(each))]
@@ -274,14 +281,16 @@ class AirflowStage(SwitchStage):
         return "driver jvm" if "java" in line.partition(" ")[0] else "driver python"
 
     def _reached(self) -> str:
-        """The step that the open operation has come to."""
+        """Return the label of the step that the open operation has reached."""
         operation = self.state().open_operation
         tags = (*operation.done, *operation.begun) if operation is not None else ()
         reached = max((step for step in Step if step.tag in tags), default=None)
         return reached.label if reached is not None else "start"
 
     def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
-        """One run of the DAG: ``killed`` when it opened nothing, the outcome, or that the operation is still open."""
+        """Run the DAG once; return ``killed`` when it opened no operation, the outcome, or that the operation is still
+        open.
+        """
         now, until = self.state(), time.monotonic() + RUN_S
         self._runs += 1
         dag, run_id = self._dag_of(ask, now.open_operation), f"campaign-{self._runs}"
@@ -315,7 +324,9 @@ class AirflowStage(SwitchStage):
         return ROLLBACK_DAG if rollback else DAG
 
     def _told(self, ask: Callable[[AirflowApi], T | None], until: float) -> T | None:
-        """The first answer of whichever Airflow lives; None when there was none until then, by the monotonic clock."""
+        """Return the first answer of whichever Airflow is running, or None when there is none until ``until`` on the
+        monotonic clock.
+        """
         while time.monotonic() < until:
             with suppress(TemporaryError, HTTPException):
                 answer = ask(self._airflow.api)
@@ -325,7 +336,7 @@ class AirflowStage(SwitchStage):
         return None
 
     def _approve(self, operation: OperationState) -> None:
-        """From the command line, and every other time as the page of Airflow does it."""
+        """Approve from the command line for odd releases, and through Airflow's own page for even ones."""
         if self._release % 2:
             return super()._approve(operation)
         dag, run_id = self._asked

@@ -1,7 +1,7 @@
-"""The campaign of attacks: every kind with every seed, each on a site of its own; or its negative controls.
+"""The campaign of attacks: every kind with every seed, each on an installation of its own; or its negative controls.
 
-A case is ``<kind>:<seed>``. A control of a kind tries the same seeds with the kind's protection switched off, until one
-of them does harm: whatever the attack itself finds wrong is that.
+A case is ``<kind>:<seed>``. The control of a kind tries the same seeds with the kind's protection switched off until
+one of them does harm, which is whatever the attack itself reports as damage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from harness.bed import fresh_bed
 
 
 def run_attacks(root: Path, results: Results, *, kinds: list[str], seeds: range, controls: bool) -> int:
-    """Run what was not run yet; 1 when a case found damage, or a control none. ``kinds``: only these, else all."""
+    """Run the cases that are not in the results yet; return 1 when a case found damage, or a control found none.
+    ``kinds`` selects the kinds; empty means all.
+    """
     chosen = kinds or list(KINDS)
     if controls:
         return _run_controls(root, results, chosen, seeds)
@@ -50,7 +52,7 @@ def _run_controls(root: Path, results: Results, kinds: list[str], seeds: range) 
 
 
 def _play(root: Path, case: str, off: str = "") -> CaseResult:
-    """One attack; a step that must succeed and does not is damage as well."""
+    """Run one attack; a step that must succeed and fails counts as damage too."""
     kind, _, seed = case.partition(":")
     began = time.monotonic()
     with fresh_bed(root, JOBS) as bed:

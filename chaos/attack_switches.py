@@ -1,7 +1,7 @@
-"""What stands against each attack, switched off: only negative controls use it.
+"""Switches off the protection against each attack; only negative controls use it.
 
-A module's function is replaced before any other module has taken it by name, so nothing of Streamkeeper may have been
-imported that uses it: each function here imports what it changes, and no more.
+A function of a module is replaced before any other module has imported it by name, so nothing of Streamkeeper that uses
+it may have been imported yet: each function here imports only what it changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def without_asking_outputs() -> None:
-    """A restore asks no output what it holds: nobody has said anything of batches beyond the snapshot."""
+    """A restore queries no output for what it holds, so nothing is reported about batches beyond the snapshot."""
     from streamkeeper.operations.jobs import outputs
     from streamkeeper.sinks.contract import OutputAnswer
 
@@ -31,7 +31,7 @@ def without_asking_outputs() -> None:
 
 
 def without_continuity() -> None:
-    """Whatever lies in a checkpoint's directory is taken for the checkpoint."""
+    """Whatever is in a checkpoint's directory is accepted as the checkpoint."""
     from streamkeeper.checkpoints import identity
     from streamkeeper.driver.continuity import Continuity
 
@@ -40,28 +40,28 @@ def without_continuity() -> None:
 
 
 def without_ahead() -> None:
-    """A driver may begin although its output holds batches that its checkpoint does not know."""
+    """A driver may begin although its output holds batches that its checkpoint has not recorded."""
     from streamkeeper.driver import epoch
 
     replace_in(epoch, _refuse_if_ahead=lambda writer, claim, planned: None)
 
 
 def without_output_records() -> None:
-    """Nobody compares an output's own record with what the checkpoint has committed."""
+    """An output's own record is not compared with what the checkpoint has committed."""
     from streamkeeper.model.protocol import output_history
 
     output_history.find_output_loss = lambda history, committed, record: ""
 
 
 def without_owners() -> None:
-    """Nobody asks before a takeover whose output it is."""
+    """No check before a takeover verifies which query owns the output."""
     from streamkeeper.driver import preflight
 
     preflight.look_at_owner = lambda job, query, installation: iter(())
 
 
 def without_roots() -> None:
-    """A checkpoint is looked for where the variables of the moment say, whatever root was recorded with it."""
+    """A checkpoint is searched for where the current variables point, whatever root was recorded with it."""
     from streamkeeper.model.records.job_state import JobState
     from streamkeeper.operations.jobs import registered
 
@@ -70,7 +70,7 @@ def without_roots() -> None:
 
 
 def without_reservation() -> None:
-    """A restore takes away what lies in its place, whoever wrote it."""
+    """A restore replaces whatever is in its place, whoever wrote it."""
     from streamkeeper.checkpoints.trees import LocalTree
     from streamkeeper.operations.deploys import version_acts
     from streamkeeper.snapshots.catalogue import Catalogue
@@ -86,7 +86,7 @@ def without_reservation() -> None:
         catalogue: Catalogue | None = None,
         show: Show | None = None,
     ) -> None:
-        """In the place of what is there."""
+        """Restore in place of what is there, which is moved aside."""
         target = installation.checkpoint(state, query, version)
         assert isinstance(target, LocalTree)
         if target.root.exists():
@@ -97,7 +97,7 @@ def without_reservation() -> None:
 
 
 def without_installation() -> None:
-    """A copy is taken for the one that it was made of."""
+    """A copy of an installation is accepted as the installation that it was copied from."""
     from streamkeeper.model.records.installation_record import InstallationRecord
     from streamkeeper.registry import installations
     from streamkeeper.runners.process_tree import Mark
@@ -108,7 +108,7 @@ def without_installation() -> None:
 
 
 def without_named_sources() -> None:
-    """Nobody looks for the files that a batch is to read."""
+    """The files that a batch is to read are not checked."""
     from streamkeeper.checkpoints.input_files import FileLook
     from streamkeeper.inspection import input_look
 
@@ -116,21 +116,21 @@ def without_named_sources() -> None:
 
 
 def without_input_files() -> None:
-    """Nobody looks whether input files are still there."""
+    """Whether input files still exist is not checked."""
     from streamkeeper.checkpoints import input_files
 
     input_files.look_for_files = lambda paths, *, unseen=None: input_files.FileLook(total=0)
 
 
 def without_old_input() -> None:
-    """Files that are too old for Spark are not told from those that it has read."""
+    """Files that are too old for Spark are not distinguished from those that it has read."""
     from streamkeeper.checkpoints import unread_files
 
     unread_files.too_old = lambda unread, newest_ms, max_age_ms: set()
 
 
 def without_seen_files() -> None:
-    """Any other place is taken for one of which each file is read once."""
+    """Any new input location is treated as one in which each file is read once."""
     from streamkeeper.checkpoints import seen_files
 
     seen_files.would_read_all = lambda *_: True
@@ -144,7 +144,7 @@ def without_clones() -> None:
 
 
 def without_input_names() -> None:
-    """Nobody asks which files Spark would read twice."""
+    """Files that Spark would read twice are not detected."""
     from streamkeeper.checkpoints import open_input
     from streamkeeper.jvm import batch_files
 
@@ -153,14 +153,16 @@ def without_input_names() -> None:
 
 
 def without_local_paths() -> None:
-    """A URL is a path; a file's own is its path still, for the site's places are told by such."""
+    """A URL is accepted as a path; a ``file:`` URL still resolves to its path, because the installation's own places
+    use such URLs.
+    """
     from streamkeeper import locations
 
     locations.local_path = lambda what, location, *, hint="": Path(location.removeprefix("file://")).absolute()
 
 
 def without_release_confs() -> None:
-    """A release sets whatever conf it likes."""
+    """A release may set any conf."""
     from streamkeeper.model.settings import release_conf
 
     release_conf.check_release_conf = lambda conf, allowed=(): None
@@ -168,7 +170,7 @@ def without_release_confs() -> None:
 
 
 def without_names() -> None:
-    """Whatever has the name of an internal table or directory is taken for it."""
+    """Whatever has the name of an internal table or directory is accepted as such."""
     from streamkeeper.sinks import file_serving, versions_of_table
 
     versions_of_table.find_staging_table = lambda connection, table: None
@@ -177,14 +179,14 @@ def without_names() -> None:
 
 
 def without_servers() -> None:
-    """An output is known by its URL's host, port and path alone."""
+    """An output is identified by the host, port and path of its URL alone."""
     from streamkeeper.sinks import databases
 
     databases.server_of = lambda url: ""
 
 
 def without_order() -> None:
-    """Snapshots are kept by their age as of now, as the clock says."""
+    """Snapshots are kept by their age relative to the current clock."""
     import pendulum
 
     from streamkeeper.snapshots import retention
@@ -192,7 +194,7 @@ def without_order() -> None:
     real = retention.decide_retention
 
     def decide(candidates: Collection[Candidate], policy: Policy) -> tuple[RetentionDecision, ...]:
-        """What is older than the days kept goes, and what is of the future."""
+        """Drop the snapshots that are older than the days kept, and those with a time in the future."""
         now = pendulum.now("UTC").timestamp()
         ages = {each.number: (now - each.taken_at.timestamp()) / (24 * 3600) for each in candidates}
         kept = [each for each in candidates if 0 <= ages[each.number] <= policy.daily]
@@ -204,7 +206,7 @@ def without_order() -> None:
 
 
 def without_claims() -> None:
-    """The journal alone says which epoch and which checkpoint version are the newest."""
+    """The journal alone determines which epoch and which checkpoint version are the newest."""
     from streamkeeper.model.records import epoch_claim
 
     epoch_claim.find_newer = lambda known, claims: ""
@@ -236,4 +238,6 @@ OF_ATTACKS = {
     "servers": without_servers,
     "unattended": lambda: None,
 }
-"""``unattended`` is what a person asks for in options: a comparison that allows everything, and every risk taken."""
+"""Maps a name to its switch; ``unattended`` switches nothing off, because a user requests it with options: a comparison
+that allows every difference, and every risk accepted.
+"""

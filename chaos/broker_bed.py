@@ -1,4 +1,6 @@
-"""A site whose input is a topic of a real Kafka broker, which dies, is frozen, and comes back on the same directory."""
+"""An installation whose input is a topic of a real Kafka broker, which is killed, frozen and restarted on the same
+directory.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ JOB_FILE = ROOT / "chaos/jobs/topic_ledgers.py"
 
 
 class MortalBroker:
-    """The broker's process: ``start`` returns once it answers; started again it has its ports and its records."""
+    """The process of the broker; ``start`` returns once it answers, and a restart keeps its ports and its records."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -29,25 +31,25 @@ class MortalBroker:
         self.client: KafkaBroker = make_broker(home)
 
     def start(self) -> None:
-        """Start it on its directory; raises InvalidInput or StillWaiting when it does not come."""
+        """Start the broker on its directory; raises InvalidInput or StillWaiting when it does not come up."""
         process = self._process = launch_broker(self._home)
         wait_for_broker(self.client, self._home / "log", lambda: process.poll() is None)
 
     def kill(self) -> None:
-        """SIGKILL, also while it is frozen."""
+        """Send SIGKILL to the broker, also while it is frozen."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)
             self._process = None
 
     def die_for(self, away_s: float) -> None:
-        """SIGKILL, and started again after so long."""
+        """Kill the broker with SIGKILL, and restart it after this many seconds."""
         self.kill()
         time.sleep(away_s)
         self.start()
 
     def freeze_for(self, away_s: float) -> None:
-        """SIGSTOP for so long: its connections stay open and nobody answers."""
+        """Freeze the broker with SIGSTOP for this many seconds: its connections stay open, but it does not answer."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         try:
@@ -57,7 +59,9 @@ class MortalBroker:
 
 
 class BrokerBed(Bed):
-    """``root/broker``: the broker; ``root/input/events.jsonl``: every event that was sent, in its order."""
+    """A bed with a broker; ``root/broker`` is the broker's directory, and ``root/input/events.jsonl`` contains every
+    event that was sent, in order.
+    """
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, [])
@@ -69,21 +73,21 @@ class BrokerBed(Bed):
         self._feed = Feed(self.broker.client.servers, TOPIC, self.sent)
 
     def open(self) -> None:
-        """Start the broker and make the topic."""
+        """Start the broker and create the topic."""
         self.broker.start()
         self.broker.client.create_topic(TOPIC, partitions=PARTITIONS)
 
     def command(
         self, *arguments: str, extra: dict[str, str] | None = None, by: Sequence[str] = COMMAND, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run it; an answer that is no sentence is kept in ``unclear``."""
+        """Run the command; an answer with a traceback is recorded in ``unclear``."""
         run = super().command(*arguments, extra=extra, by=by, cwd=cwd)
         if "Traceback" in run.stderr:
             self.unclear.append(f"{arguments[0]} answered with a traceback: {run.stderr.strip()[-300:]}")
         return run
 
     def start_producer(self, *, rows: int = 5, every_s: float = 0.7, seed: int = 1, customers: int = 10) -> None:
-        """Let events come; there is one stream of them, whatever the seed."""
+        """Start sending events; there is only one stream of them, whatever the seed."""
         if self._producer is not None:
             return
         self._pause.clear()
@@ -92,14 +96,14 @@ class BrokerBed(Bed):
         self._producer.start()
 
     def check_delivered(self) -> None:
-        """Raises RuntimeError when the broker is not back, or never acknowledged what was sent."""
+        """Raise RuntimeError when the broker is not back, or has not acknowledged every event."""
         if not self.broker.client.answers():
             raise RuntimeError("the broker has not come back: there is nothing to compare")
         if self._feed.undelivered:
             raise RuntimeError(f"{self._feed.undelivered} of the events were never acknowledged")
 
     def close(self) -> None:
-        """End the drivers, then the broker."""
+        """Stop the drivers, then the broker."""
         try:
             super().close()
         finally:
@@ -108,7 +112,7 @@ class BrokerBed(Bed):
 
 @contextmanager
 def fresh_broker_bed(root: Path) -> Iterator[BrokerBed]:
-    """A bed in an empty directory with a broker that runs, closed at the end, also on Ctrl-C."""
+    """Provide a bed in an empty directory with a running broker, and close it at the end, also on Ctrl-C."""
     shutil.rmtree(root, ignore_errors=True)
     bed = BrokerBed(root)
     try:

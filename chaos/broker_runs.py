@@ -1,4 +1,4 @@
-"""The broker campaign as a whole: every named step with the broker killed and with it frozen, then seeds."""
+"""The whole broker campaign: every named step with the broker killed and with it frozen, then seeds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ GROUPS = (
     "broker/kill@catch-up+freeze@compare+kill@drain+freeze@first-commit+kill@probation",
     "broker/freeze@catch-up+kill@compare+freeze@drain+kill@first-commit+freeze@probation",
 )
-"""Without its broker a candidate is refused as a rule; further on, one switch finds it gone at every step."""
+"""The named cases; a candidate without its broker is usually refused, so ``standby`` has cases of its own, and a later
+switch loses the broker at every further step.
+"""
 
 
 def run_broker(root: Path, results: Results, *, groups: Sequence[str], seeds: range) -> int:
-    """Run what was not run yet: the named groups, then seeds; 1 when one found damage or a named step was never hit."""
+    """Run the cases that are not in the results yet: the named groups, then the seeds; return 1 when one found damage
+    or a named step was never hit.
+    """
     named = [name for group in groups for name in names_of(group)]
     play(root, results, list(groups), _open)
     # What one outage kept another from being reached is tried again alone.

@@ -1,4 +1,6 @@
-"""One case of a switch, a handoff, a rollback or a resume while the Kafka broker, or somebody else, dies or freezes."""
+"""One case of a switch, a handoff, a rollback or a resume during which the Kafka broker or another process is killed or
+frozen.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ from streamkeeper.model.records.step import Step
 
 AWAY_S = (2.0, 20.0)
 LONG_AWAY_S = (8.0, 20.0)
-"""At a named step: long enough to be missed by whoever is at work there."""
+"""Seconds for which the broker is down at a named step: long enough to affect whatever runs there."""
 
 
 class HandOff(Ask, frozen=True, kw_only=True):
-    """Only ``copies`` changes, which has no state."""
+    """A deploy in which only ``copies`` changes, which has no state."""
 
     @property
     def sentence(self) -> str:
@@ -37,13 +39,13 @@ class HandOff(Ask, frozen=True, kw_only=True):
 
 
 class BrokerResult(CaseResult, frozen=True, kw_only=True):
-    """``told``: what each operation of the case said at its end."""
+    """The result of a case; ``told`` contains the final sentence of each of its operations."""
 
     told: list[str]
 
 
 class BrokerStage(SwitchStage):
-    """A site that serves a topic of a broker which goes away and comes back."""
+    """An installation that reads a topic of a broker which goes down and comes back."""
 
     bed: BrokerBed
     calm_s = 240.0
@@ -68,13 +70,15 @@ class BrokerStage(SwitchStage):
         return BrokerResult(**{**fields, "damage": [*result.damage, *self.bed.unclear], "told": told})
 
     def look(self) -> list[str]:
-        """Everything that is wrong once the broker is back and the outputs had their time; raises RuntimeError."""
+        """Return everything that is wrong once the outputs have had time to catch up; raises RuntimeError when the
+        broker is not back.
+        """
         self.bed.stop_producer()
         self.bed.check_delivered()
         return super().look()
 
     def accounts(self) -> list[Account]:
-        """One account per query, of all that was sent."""
+        """Return one account per query, over all events that were sent."""
         return read_topic_accounts(self.bed.sent, self.output)
 
     def _watch(self) -> Watch:
@@ -108,7 +112,7 @@ class BrokerStage(SwitchStage):
     def _kill_around_in(
         self, chance: random.Random, hits: list[str], over: threading.Event, most: int, within_s: float
     ) -> None:
-        """By time alone: what a broker's death breaks shows in whatever step it falls."""
+        """Strike at random times only: the loss of a broker may do harm in any step."""
         before = len(self.state().operations)
         for number in range(chance.randint(1, 3)):
             if over.wait(chance.uniform(0.5, 20.0)):
@@ -124,7 +128,7 @@ class BrokerStage(SwitchStage):
                 signal_somebody(chance, self._victims(), sent, chance.uniform(1.0, 8.0), hits)
 
     def _take_away(self, how: str, away_s: float, at: str) -> None:
-        """The broker is gone for so long, and answers when this returns."""
+        """Take the broker down for this many seconds; it answers when this returns."""
         print(f"    broker/{how}@{at} for {away_s:.0f} s", flush=True)
         if how == "kill":
             self.bed.broker.die_for(away_s)
@@ -138,7 +142,7 @@ class BrokerStage(SwitchStage):
 
 
 def read_topic_accounts(sent: Path, output: Path) -> list[Account]:
-    """One account per query, of all that was sent."""
+    """Return one account per query, over all events that were sent."""
     events = read_events(sent)
     ids = [each.event_id for each in events]
     return [

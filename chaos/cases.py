@@ -1,4 +1,4 @@
-"""One case: deploy a new release, let something die in the middle, carry on, and look at everything."""
+"""One case: deploy a new release, kill something on the way, carry on, and check everything."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ HASTE = ("--drain-s", "20", "--first-commit-s", "60")
 
 
 def started_without(off: str) -> tuple[str, ...]:
-    """What starts the command with these protections switched off; none of them where ``off`` is empty."""
+    """Return the words that start the command with these protections switched off; with an empty ``off`` all
+    protections stay on.
+    """
     return (str(ROOT / "chaos/unprotected.py"), off) if off else COMMAND
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``hits``: the points or victims that were really hit; ``damage``: empty when all is well.
+    """The result of a case; ``hits`` are the points or victims that were really hit, and ``damage`` is empty when all
+    is well.
 
-    ``looks_per_s``: how often a reader looked at the serving table meanwhile, where one did.
+    ``looks_per_s`` is how often a reader read the serving table during the case, if one did.
     """
 
     case: str
@@ -58,10 +61,10 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stage:
-    """A site that serves ``ledgers`` and gets one release after another.
+    """An installation that serves ``ledgers`` and gets one release after another.
 
-    ``calm_s``: how long the outputs may take to hold all of the input once nothing is killed any more.
-    ``trigger_ms``: of each query, and one more with each release, for that alone makes it new.
+    ``calm_s`` is how long the outputs may take to hold all of the input once nothing is killed any more. ``trigger_ms``
+    is the trigger of each query; it grows by one with each release, which alone makes the release new.
     """
 
     calm_s = 90.0
@@ -76,7 +79,9 @@ class Stage:
         self._started = False
 
     def discover(self) -> list[str]:
-        """The names of all points that a plain deploy and a fallen-back one reach, in the order of first reach."""
+        """Return the names of all points that a plain deploy and a deploy that falls back reach, in the order in which
+        they are first reached.
+        """
         trace = self.bed.root / "trace"
         self.start(extra={"STREAMKEEPER_CRASH_TRACE": str(trace)})
         self.deploy(extra={"STREAMKEEPER_CRASH_TRACE": str(trace)})
@@ -84,7 +89,7 @@ class Stage:
         return list(dict.fromkeys(trace.read_text().split()))
 
     def start(self, extra: dict[str, str] | None = None) -> None:
-        """Serve the first release, with input coming."""
+        """Serve the first release, with input arriving."""
         if self._started:
             return
         self._started = True
@@ -94,7 +99,7 @@ class Stage:
             raise RuntimeError(f"the first deploy {first}")
 
     def play(self, case: str) -> CaseResult:
-        """Run one case; whatever it finds is in its result."""
+        """Run one case and return its result, which contains any damage."""
         began = time.monotonic()
         if case.startswith("first:"):
             return self._conclude(case, began, *self._at_the_first_deploy(case.removeprefix("first:").split("+")))
@@ -119,13 +124,13 @@ class Stage:
         )
 
     def _at_the_first_deploy(self, names: list[str]) -> tuple[list[str], list[str], int]:
-        """The very first deploy of a job dies at each of the points in turn."""
+        """Run a job's very first deploy, which is killed at each of the points in turn."""
         self._started = True
         self.bed.start_producer(rows=5, every_s=0.2)
         return self._at_points(names)
 
     def deploy(self, *, extra: dict[str, str] | None = None, broken: bool = False, carry_on: bool = False) -> str:
-        """One deploy through the command line: the outcome, or ``killed``."""
+        """Deploy once through the command line, and return the outcome or ``killed``."""
         if not carry_on:
             self._release += 1
         params = {
@@ -145,15 +150,15 @@ class Stage:
         return done[-1].outcome.value if done[-1].outcome else "open"
 
     def next_trigger(self) -> str:
-        """The trigger of the next release."""
+        """Return the trigger of the next release."""
         return f"{self.trigger_ms + self._release} milliseconds"
 
     def state(self) -> JobState:
-        """The job's state as recorded."""
+        """Return the recorded state of the job."""
         return self.bed.installation.journal(JOB, "campaign").state()
 
     def _at_points(self, names: list[str]) -> tuple[list[str], list[str], int]:
-        """One deploy that dies at each of the points in turn, and one more for those that it did not reach."""
+        """Run one deploy that is killed at each of the points in turn, and one more for those that it did not reach."""
         marker = self.bed.root / f"hit-{self._release}"
         crash = {"STREAMKEEPER_CRASH": ",".join(names), "STREAMKEEPER_CRASH_ONCE": str(marker)}
         broken = any(is_of_a_broken_release(name) for name in names)
@@ -170,7 +175,7 @@ class Stage:
         return hits, outcomes, len(outcomes)
 
     def _settle(self) -> list[str]:
-        """Carry on what is open until nothing is."""
+        """Carry on the open operation until none is open."""
         outcomes: list[str] = []
         while self.state().open_operation is not None:
             if len(outcomes) > 5:
@@ -179,7 +184,9 @@ class Stage:
         return outcomes
 
     def _revive(self) -> list[str]:
-        """A killed supervisor takes its instance with it for good: one more deploy must bring the job back."""
+        """Deploy once more if no driver serves: a killed supervisor ends its instance for good, and the deploy must
+        restore the job.
+        """
         return [] if self._serving_lives() else ["nothing served", self.deploy()]
 
     def _serving_lives(self) -> bool:
@@ -220,7 +227,7 @@ class Stage:
         return found + [("operation", each) for each in _operations()]
 
     def look(self) -> list[str]:
-        """Everything that is wrong now, once the outputs had their time to catch up."""
+        """Return everything that is wrong once the outputs have had time to catch up."""
         self.bed.stop_producer()
         damage: list[str] = []
         try:
@@ -232,7 +239,7 @@ class Stage:
         return damage + self._find_idle_drivers()
 
     def accounts(self) -> list[Account]:
-        """One account per query, of all of the input."""
+        """Return one account per query, over all of the input."""
         return read_accounts(self.bed.input, self.output)
 
     def _ledger_clean(self) -> bool:
@@ -260,7 +267,7 @@ def signal_somebody(
     freeze_s: float,
     hits: list[str],
 ) -> None:
-    """Kill one of them, or freeze it for so long; who it was is added to ``hits``."""
+    """Kill a random victim, or freeze it for ``freeze_s`` seconds, and add its name to ``hits``."""
     if not victims:
         return
     name, process = chance.choice(victims)
@@ -275,12 +282,12 @@ def signal_somebody(
 
 
 def is_of_a_broken_release(point: str) -> bool:
-    """Whether only a release that cannot serve gets there."""
+    """Return whether only a release that cannot serve reaches the point."""
     return "fall-back" in point or point.startswith(("act.assess.fallback", "command.stop"))
 
 
 def is_of_a_first_deploy(point: str) -> bool:
-    """Whether only a job's first deploy gets there."""
+    """Return whether only a job's first deploy reaches the point."""
     return point.startswith(("record.checkpoint-version-created", "record.start-offsets-known"))
 
 

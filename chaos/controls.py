@@ -1,20 +1,20 @@
-"""Negative controls: with a protection switched off, the same look at the outputs must find damage; with it on, none.
+"""Negative controls: with a protection switched off, the same check of the outputs must find damage; with it on, none.
 
-``gate``: three plain deploys of a job whose batches are slow; without it, batches are interrupted and come twice.
-``fence``: the serving driver is frozen with a planned batch at its gate and wakes up beside its successor; what else
-stands before the fence (the proof of death, the lease, a gate that closes) is out of the way in both of its runs.
-``death-proof``: it is frozen inside a sink that has no fence of its own, and wakes up after its successor has gone on;
-the lease, which may end it first, is out of the way.
+``gate``: three plain deploys of a job with slow batches; without the gate, batches are interrupted and written twice.
+``fence``: the serving driver is frozen with a planned batch at its gate and wakes up beside its successor; the other
+protections that act before the fence (the proof of death, the lease, a gate that closes) are off in both of its runs.
+``death-proof``: the driver is frozen inside a sink that has no fence of its own, and wakes up after its successor has
+continued; the lease, which could end it first, is off.
 
-Of switches: ``swap-fence``: frozen between its gate and its table, it wakes up once a rebuilt table has taken that
-one's place, and asks nobody but its table whether it may. ``handoff-death-proof``: as ``death-proof``, at a handoff.
-``sink-log``: a handed-over file output whose log does not begin with batch 0. ``one-directory``: a handoff that goes on
-in the same directory, numbered from 0.
+For switches: ``swap-fence``: the driver is frozen between its gate and its table, wakes up once a rebuilt table has
+replaced that table, and checks only with its table whether it may write. ``handoff-death-proof``: like ``death-proof``,
+at a handoff. ``sink-log``: a handed-over file output whose log does not begin with batch 0. ``one-directory``: a
+handoff that continues in the same directory, numbered from 0.
 
-Of stops: ``desired-state``: a job that was stopped is looked at by the watch while its input goes on.
+For stops: ``desired-state``: the watch checks a stopped job while its input continues.
 
-Of checkpoints on S3: ``create-only``: two drivers write the same files of one checkpoint, with Spark's own manager of
-checkpoint files. ``marks``: answers get lost, and a file does not say whose it is.
+For checkpoints on S3: ``create-only``: two drivers write the same files of one checkpoint with Spark's own manager of
+checkpoint files. ``marks``: answers are lost, and a file does not record who wrote it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ from harness.waiting import wait_for
 from streamkeeper.sinks.sink_log import newest_batch
 
 FROZEN_AT = 24
-"""So late that every query has completed its triggers: a deploy waits for that."""
+"""The pass of the point at which a driver is frozen: late enough for every query to have completed its triggers, which
+a deploy waits for.
+"""
 COMPACTED_AT = 9
-"""Spark compacts the log of a file output at every tenth batch, and reads all of it for that."""
+"""The batch at which Spark first compacts the log of a file output; it compacts every tenth batch and reads the whole
+log for that.
+"""
 ACCOUNTS = ("totals", "copies", "audit")
 
 
@@ -55,7 +59,7 @@ class Control:
     def deploy(
         self, *, slow_s: float = 0.0, shape: int = 0, ask: Sequence[str] = (), extra: dict[str, str] | None = None
     ) -> None:
-        """One deploy that has to succeed; ``ask``: more arguments of the command."""
+        """Run one deploy that has to succeed; ``ask`` contains more arguments for the command."""
         self._release += 1
         params = {
             "input": str(self.bed.input),
@@ -70,7 +74,7 @@ class Control:
             raise RuntimeError(run.stderr)
 
     def interrupt_slow_batches(self) -> str:
-        """Three handovers in the middle of slow batches: how many of them came twice."""
+        """Run three handovers in the middle of slow batches, and report how many batches were written twice."""
         self.bed.start_producer(rows=3, every_s=0.2)
         for _ in range(4):
             self.deploy(slow_s=0.6)
@@ -82,9 +86,10 @@ class Control:
     def wake_a_zombie(
         self, point: str, *, shape: int = 0, ask: Sequence[str] = (), accounts: Sequence[str] = ACCOUNTS
     ) -> str:
-        """Freeze the serving driver at a point, hand over, wake it up: what it wrote beside its successor.
+        """Freeze the serving driver at a point, hand over, wake it up, and report what it wrote beside its successor.
 
-        ``shape`` and ``ask``: of the release that takes over; ``accounts``: those that are held against the input.
+        ``shape`` and ``ask`` belong to the release that takes over; ``accounts`` names the outputs that are compared
+        with the input.
         """
         marker = self.bed.root / "frozen"
         freeze = {
@@ -108,7 +113,9 @@ class Control:
         return "; ".join(find_second_writers(self.output) + self._wrong(accounts))
 
     def hand_over(self) -> str:
-        """Hand the file output over and go on past the first compaction of its new log: what of it is missing."""
+        """Hand the file output over, continue past the first compaction of its new log, and report which rows are
+        missing.
+        """
         self.bed.start_producer(rows=3, every_s=0.4)
         self.deploy()
         self.deploy(shape=1)
@@ -121,7 +128,7 @@ class Control:
         return "; ".join(self._wrong(("copies",)))
 
     def stop_and_watch(self) -> str:
-        """Stop the job, and let the watch make a pass: what runs then."""
+        """Stop the job, let the watch make a pass, and report what runs afterwards."""
         self.bed.start_producer(rows=3, every_s=0.4)
         self.deploy()
         stopped = self.bed.command("stop", JOB, "--reason", "control", by=started_without(self.off))
@@ -146,12 +153,12 @@ class Control:
 
 
 def wake_at_a_swap(control: Control) -> str:
-    """The zombie has a batch for the table that is not the serving one any more."""
+    """Wake up a frozen driver that has a batch for a table that no longer serves."""
     return control.wake_a_zombie("totals.write.before", shape=1, ask=("--drain-s", "20", "--no-compare"))
 
 
 def wake_at_a_handoff(control: Control) -> str:
-    """Every query is handed off, so that totals counts from nothing and is not looked at."""
+    """Wake up a frozen driver after a handoff of every query; ``totals`` then counts from zero and is not checked."""
     ask = ("--drain-s", "20", "--strategy", "handoff", "--accept-state-loss")
     return control.wake_a_zombie("audit.append.before", ask=ask, accounts=("copies", "audit"))
 
@@ -175,8 +182,9 @@ PROTECTED: dict[str, tuple[str, Callable[[Control], str]]] = {
     "one-directory": ("", lambda control: control.hand_over()),
     "desired-state": ("", lambda control: control.stop_and_watch()),
 }
-"""The same with the protection on: must find nothing. With the death proof a frozen driver is killed, and never wakes
-up: ``death-proof`` itself would say no more than ``handoff-death-proof``."""
+"""The same controls with the protection on, which must find nothing. ``death-proof`` is missing: with the proof of
+death on, a frozen driver is killed and never wakes up, so it would show no more than ``handoff-death-proof``.
+"""
 
 
 ON_S3: dict[str, Callable[[Path, str], str]] = {
@@ -186,7 +194,7 @@ ON_S3: dict[str, Callable[[Path, str], str]] = {
 
 
 def run_control(name: str, root: Path, *, protected: bool = False) -> str:
-    """The damage found; empty when there was none."""
+    """Run a control and return the damage that was found; empty when there was none."""
     if name in ON_S3:
         return ON_S3[name](root, "" if protected else name)
     off, scenario = (PROTECTED if protected else CONTROLS)[name]

@@ -1,4 +1,6 @@
-"""The campaign of drills: every way of breaking it, each on a site of its own; or its control, a rule switched off."""
+"""The campaign of drills: every kind of fault, each on an installation of its own; or its control, with a rule switched
+off.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ from chaos.unprotected import RULE
 
 
 def run_drills(root: Path, results: Results, *, kinds: list[str], seeds: range, controls: bool = False) -> int:
-    """Run what was not run yet; 1 when a cause was not named, an action did not mend it, or an output is wrong.
+    """Run the cases that are not in the results yet; return 1 when a cause was not named, an action did not mend the
+    fault, or an output is wrong.
 
-    ``controls``: with the rules off that name it, the cause has to be missed; 1 when it was named all the same.
+    ``controls`` switches off the rules that name the cause, which must then be missed; 1 is returned when it was named
+    nevertheless.
     """
     if controls:
         return _run_controls(root, results, kinds or list(KINDS))
@@ -43,7 +47,9 @@ def _run_controls(root: Path, results: Results, kinds: list[str]) -> int:
 
 
 def play(root: Path, case: str, off: str = "") -> DrillResult:
-    """One drill; a step that must succeed and does not is damage as well. Of a control only whether it is named."""
+    """Run one drill; a step that must succeed and fails counts as damage too. For a control, only check whether the
+    cause is named.
+    """
     name, _, seed = case.partition(":")
     kind, began = KINDS[name], time.monotonic()
     with kind.installation(root, int(seed), off) as drill:

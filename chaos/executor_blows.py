@@ -1,9 +1,10 @@
-"""``python -m chaos.executor_blows``: is every row there once although executors are killed and frozen?
+"""``python -m chaos.executor_blows``: verify that every row exists exactly once although executors are killed and
+frozen.
 
-One job on a standalone cluster with two workers, its checkpoints on S3 and its table in PostgreSQL, with input that
-keeps coming. A seed strikes three times: executors are killed, or frozen for a while and woken up, or frozen while
-their driver is killed and woken up once another one serves; then input ends and the table is held against all of it.
-Resumable: a seed that has a line for the present commit in ``bench/results/executor-blows.jsonl`` is not run again.
+One job runs on a standalone cluster with two workers, its checkpoints on S3 and its table in PostgreSQL, while input
+keeps arriving. A seed strikes three times: executors are killed, or frozen for a while and woken up, or frozen while
+their driver is killed and woken up once another one serves. Then the input ends and the table is compared with all of
+it. Resumable: a seed that has a line for the present commit in ``bench/results/executor-blows.jsonl`` is not run again.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _BLOWS = ("kill", "freeze", "freeze and kill the driver")
 
 
 class Stage:
-    """The job as it serves on the cluster, and what is done to it."""
+    """The job that runs on the cluster, and the strikes against it."""
 
     def __init__(self, bed: Bed, servers: RemoteServers) -> None:
         self._bed, self._cluster, self._database = bed, servers.cluster, servers.database
         self._environ = servers.whereabouts.environment
 
     def deploy(self) -> None:
-        """Serve the job, with input coming."""
+        """Deploy the job, with input arriving."""
         self._bed.start_producer(rows=10, every_s=0.5)
         url = self._database.replace("postgresql://", "postgresql+psycopg://")
         params = json.dumps({"input": str(self._bed.input / "sales"), "warehouse": url})
@@ -51,7 +52,7 @@ class Stage:
         self._command("deploy", JOB, "--params", params, *conf, "--reason", "to be struck", "--probation-batches", "1")
 
     def play(self, seed: int) -> CaseResult:
-        """Three blows, then the ledger."""
+        """Strike three times, then compare the table with the input."""
         choice, started = random.Random(seed), time.monotonic()
         hits: list[str] = []
         damage: list[str] = []
@@ -114,7 +115,7 @@ def _stage(root: Path) -> Iterator[Stage]:
 
 
 def main() -> int:
-    """Play the seeds that are missing; 1 when one found damage."""
+    """Run the seeds that are missing in the results; return 1 when one found damage."""
     parser = argparse.ArgumentParser(prog="chaos.executor_blows", description="Executors killed and frozen.")
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--root", type=Path, default=ROOT / "build/executor-blows")

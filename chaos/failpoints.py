@@ -1,7 +1,7 @@
-"""``python -m chaos.failpoints``: the failpoints of Streamkeeper that no case in ``bench/results`` has hit.
+"""``python -m chaos.failpoints``: list the failpoints of Streamkeeper that no case in ``bench/results`` has hit.
 
-Names that are made of a step and an action (``act.…``, ``stop.…``) are left out: only a trace tells which of them
-exist.
+Names that are composed of a step and an action (``act.…``, ``stop.…``) are left out, because only a trace shows which
+of them exist.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOT_HIT: Mapping[str, str] = {
     "launch.pod.after": _AWAY,
     "launch.secret.after": _AWAY,
 }
-"""What no case has hit yet, and why; a new failpoint has to be hit, or to be listed here."""
+"""The failpoints that no case has hit yet, and why; a new failpoint has to be hit, or to be listed here."""
 PLUGINS = ROOT / "plugins"
 RESULTS = ROOT / "bench/results"
 _NAME = re.compile(r"[\w.-]+\w")
@@ -36,7 +36,9 @@ _TRACED = ("{name}.before", "{name}.after")
 
 
 def named_points(plugins: Path = PLUGINS) -> set[str]:
-    """Every failpoint whose name the code tells; raises LookupError for one whose name is put together otherwise."""
+    """Return every failpoint whose name is in the code; raises LookupError for a name that is composed in an unknown
+    way.
+    """
     texts = [file.read_text() for file in sorted(plugins.rglob("*.py"))]
     trees = [ast.parse(text) for text in texts if "crash_point(" in text or "put_object(" in text]
     families: Mapping[str, Iterable[str]] = {
@@ -60,7 +62,7 @@ def named_points(plugins: Path = PLUGINS) -> set[str]:
 
 
 def hit_points(results: Path = RESULTS) -> set[str]:
-    """Every failpoint, and whatever other word, in what a case in these files says that it has hit."""
+    """Return every failpoint, among other words, that the cases in these files report as hit."""
     lines = [json.loads(line) for file in results.glob("*.jsonl") for line in file.read_text().splitlines()]
     return {word for line in lines for hit in line.get("hits") or () for word in _NAME.findall(hit)}
 
@@ -70,7 +72,7 @@ def _kinds_of_objects(trees: Iterable[ast.Module]) -> set[str]:
 
 
 def _arguments(trees: Iterable[ast.Module], function: str, position: int) -> Iterator[str]:
-    """What is written as an argument of all calls of a function: a text, or one with ``{…}`` in it."""
+    """Yield the argument at a position of every call of a function: a text, or one with ``{…}`` in it."""
     for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
         if isinstance(node.func, ast.Name) and node.func.id == function:
             match node.args[position]:
@@ -87,7 +89,7 @@ def _tag(record: type[msgspec.Struct]) -> str:
 
 
 def main() -> None:
-    """Print them."""
+    """Print the failpoints that no case has hit."""
     points = named_points()
     missing = sorted(points - hit_points())
     for point in missing:

@@ -1,8 +1,8 @@
-"""The campaign of housekeeping: each command dies at each of its points, and is typed again.
+"""The campaign of housekeeping: each command is killed at each of its points and run again.
 
-A case is ``<kind>:<point>:<first, middle or last>``: which of the times that the command reaches the point. Every case
-begins with a copy of one site; the end must be that of a run on such a copy that nothing interrupts. A damaged case is
-not played again until its line is deleted.
+A case is ``<kind>:<point>:<first, middle or last>``; the last part states at which of the times that the command
+reaches the point it is killed. Every case begins with a copy of one installation, and its final state must be that of
+an uninterrupted run on such a copy. A damaged case is not run again until its line is deleted.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ CONTROLS = {
     "metadata-first": "prune-retired:prune.batch.after:last",
     "installation-first": "rebuild-elsewhere:rebuild.installation.before:first",
 }
-"""Protection -> the case that must find damage without it."""
+"""Maps a protection to the case that must find damage without it."""
 ALL_POINTS = tuple(dict.fromkeys(point for kind in KINDS.values() for point in kind.points))
 
 
 def run_housekeeping(root: Path, results: Results, *, points: list[str], controls: bool) -> int:
-    """Run what was not run yet; 1 when a case found damage or a point was not hit, or a control found no damage."""
+    """Run the cases that are not in the results yet; return 1 when a case found damage, a point was not hit, or a
+    control found no damage.
+    """
     chosen = points or list(ALL_POINTS)
     if controls:
         return _run_controls(root, results)
@@ -68,18 +70,20 @@ def _run_controls(root: Path, results: Results) -> int:
 
 
 def _cases(name: str, wanted: list[str], traced: list[str]) -> list[str]:
-    """The cases of a kind; a point that it never reaches has one too, which finds that."""
+    """Return the cases of a kind; a point that it never reaches gets a case too, which reports that."""
     return [f"{name}:{point}:{when}" for point in wanted for when in times(Counter(traced)[point])]
 
 
 def times(count: int) -> Mapping[str, int]:
-    """Which of so many times a command is killed at a point: the first, the last, and one in the middle."""
+    """Return at which of ``count`` times a command is killed at a point: the first, the last, and one in the middle."""
     middle = {"middle": (count + 1) // 2} if count > 2 else {}
     return {"first": 1, **middle, **({"last": count} if count > 1 else {})}
 
 
 class HousekeepingStage:
-    """One site, made once, and a copy of it for each case; a copy lies where the site lay, for records hold paths."""
+    """One installation, created once and copied for each case; a copy has the path of the original, because records
+    contain paths.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root, self.installation = root.absolute(), root.absolute() / "site"
@@ -94,7 +98,9 @@ class HousekeepingStage:
         self.installation.rename(self.root / "kept")
 
     def prepare(self, name: str) -> None:
-        """Bring the site into the state in which the kind begins; run it once to the end, and keep what it leaves."""
+        """Bring the installation into the state in which the kind begins; run the call once to the end and keep its
+        final state.
+        """
         kind = KINDS[name]
         self._copy("kept")
         kind.prepare(self.installation, lambda call, **extra: self._run(call, extra))
@@ -113,7 +119,9 @@ class HousekeepingStage:
         assert not (missing := find_missing(self.installation)), missing
 
     def play(self, case: str, off: str = "") -> CaseResult:
-        """Kill the call at the point, run it again, and compare; ``off``: protections that the killed one lacks."""
+        """Kill the call at the point, run it again and compare the final state; ``off`` lists protections that the
+        killed call lacks.
+        """
         name, point, when = case.split(":")
         kind, began = KINDS[name], time.monotonic()
         count = Counter(self.traced)[point]

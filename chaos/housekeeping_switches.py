@@ -1,4 +1,4 @@
-"""Protections of housekeeping that negative controls switch off."""
+"""The protections of housekeeping that negative controls switch off."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def without_needed_files() -> None:
-    """A prune takes one file of the batch that a rollback needs."""
+    """A prune deletes one file of the batch that a rollback needs."""
     from streamkeeper.checkpoints import unneeded_files
 
     real = unneeded_files._needed
 
     def needed(tree: Tree, keep_batches: int) -> set[str]:
-        """All but the state of one partition."""
+        """Return the needed files except one state file."""
         found = real(tree, keep_batches)
         return found - {max(path for path in found if path.startswith("state/") and "_metadata" not in path)}
 
@@ -28,12 +28,12 @@ def without_needed_files() -> None:
 
 
 def without_metadata_first() -> None:
-    """A version that is removed loses its metadata last, so that what is left of it looks like a version."""
+    """Removing a version deletes its metadata last, so that what remains after a kill looks like a version."""
     from streamkeeper.checkpoints import removal
     from streamkeeper.checkpoints.publishing import METADATA
 
     def remove(tree: Tree, plan: PrunePlan) -> Pruned:
-        """Every other file first."""
+        """Delete every other file first, then the metadata."""
         rest = [file for file in plan.files if file.path != METADATA]
         kept = tree.delete(removal._one_by_one(rest))
         kept = kept or tree.delete([METADATA])
@@ -43,13 +43,13 @@ def without_metadata_first() -> None:
 
 
 def without_installation_first() -> None:
-    """A rebuild records journals before the store is the installation's again."""
+    """A rebuild records journals before it records that the store belongs to the installation."""
     from streamkeeper.cli import registries
     from streamkeeper.registry.installations import take_back
     from streamkeeper.system.crash_points import crash_point
 
     def record(installation: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
-        """The two writes the other way round."""
+        """Write the two records in the opposite order."""
         for plan in rebuild.plans:
             installation.journal(plan.job, f"rebuild:{by}").append(lambda _, plan=plan: plan.record)  # type: ignore[misc]
         crash_point("rebuild.installation.before")

@@ -1,4 +1,6 @@
-"""What must hold after every case: all three outputs against the input files, and one writer at a time."""
+"""The checks after every case: all three outputs must match the input files, and only one driver may write at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from harness.outputs import read_event_ids, read_totals
 
 
 def read_accounts(input_: Path, output: Path) -> list[Account]:
-    """One account per query of the ``ledgers`` job."""
+    """Return one account per query of the ``ledgers`` job."""
     events = [row[0] for row in read_rows(input_ / "events")]
     return [
         compare_totals(
@@ -26,7 +28,7 @@ def read_accounts(input_: Path, output: Path) -> list[Account]:
 
 
 def read_table_accounts(input_: Path, database: str) -> list[Account]:
-    """One account per query of the job that writes both of its tables to PostgreSQL."""
+    """Return one account per query of the job that writes both of its tables to PostgreSQL."""
     sales, events = (read_rows(input_ / name) for name in ("sales", "events"))
     totals = _read(database, "SELECT customer, sales, total, squares, to_jsonb(totals) -> 'largest' FROM totals")
     copies = _read(database, "SELECT event_id FROM copies")
@@ -49,13 +51,13 @@ def _read(database: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def audited_ids(output: Path) -> list[str]:
-    """Every event id of the audit, a batch that came again counted once."""
+    """Return every event id of the audit; a replayed batch counts once."""
     batches = {line["batch"]: line["ids"] for line in _audit(output)}
     return [event for ids in batches.values() for event in ids]
 
 
 def find_second_writers(output: Path) -> list[str]:
-    """Audit lines of an epoch after a line of a newer one: two drivers wrote at the same time."""
+    """Return the audit lines of an epoch that follow a line of a newer one: two drivers wrote at the same time."""
     newest, found = 0, []
     for line in _audit(output):
         if line["epoch"] < newest:
@@ -65,7 +67,7 @@ def find_second_writers(output: Path) -> list[str]:
 
 
 def find_changed_batches(output: Path) -> list[str]:
-    """Batches that came again with other content: not the same batch under the same id."""
+    """Return the batches that were replayed with different content under the same id."""
     contents: dict[int, set[tuple[str, ...]]] = {}
     for line in _audit(output):
         contents.setdefault(line["batch"], set()).add(tuple(sorted(line["ids"])))
@@ -73,7 +75,7 @@ def find_changed_batches(output: Path) -> list[str]:
 
 
 def count_replays(output: Path) -> int:
-    """How often a batch came again under its own id."""
+    """Return how often a batch was replayed under its own id."""
     return sum(count - 1 for count in Counter(line["batch"] for line in _audit(output)).values())
 
 

@@ -1,4 +1,4 @@
-"""Switches of a job whose tasks run on a standalone cluster: checkpoints in HDFS, both tables in PostgreSQL."""
+"""Switches of a job whose tasks run on a standalone cluster, with checkpoints in HDFS and both tables in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ from harness.variables import set_variables
 
 
 class HdfsResult(CaseResult, frozen=True, kw_only=True):
-    """``checkpoints``: where they were; ``master``: whose executors ran the tasks."""
+    """The result of a case; ``checkpoints`` is the URL of the checkpoints, ``master`` that of the cluster whose
+    executors ran the tasks.
+    """
 
     checkpoints: str
     master: str
 
 
 class HdfsStage(ServedTablesStage):
-    """A site whose checkpoints are in HDFS, and whose executors are a cluster's: they die and freeze as drivers do."""
+    """An installation with checkpoints in HDFS and executors on a cluster, which are killed and frozen as drivers
+    are.
+    """
 
     patience = (
         *PATIENCE,
@@ -39,7 +43,7 @@ class HdfsStage(ServedTablesStage):
         self._cluster = cluster
 
     def play(self, case: str) -> HdfsResult:
-        """Of the seeds of a disk, with executors among the victims."""
+        """Run a case with the same seeds as on a local disk, with executors among the victims."""
         result = super().play(case)
         return HdfsResult(**msgspec.structs.asdict(result), checkpoints=self.bed.checkpoints, master=self.bed.master)
 
@@ -49,7 +53,7 @@ class HdfsStage(ServedTablesStage):
 
 @contextmanager
 def in_hdfs(root: Path) -> Iterator[HdfsStage]:
-    """A stage on a fresh site, with new servers: HDFS, PostgreSQL, and a cluster with two workers."""
+    """Open a stage on a fresh installation with new servers: HDFS, PostgreSQL, and a cluster with two workers."""
     with (
         hdfs_servers() as servers,
         set_variables(servers.environment),

@@ -1,4 +1,4 @@
-"""Switches of a job whose drivers are Kubernetes' pods: checkpoints on S3, both tables in PostgreSQL."""
+"""Switches of a job whose drivers are Kubernetes pods, with checkpoints on S3 and both tables in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 
 
 def _processes_of(node: KubernetesNode) -> list[tuple[str, psutil.Process]]:
-    """The kubelet, and what holds its containers."""
+    """Return the kubelet and the shims of its containers."""
     shims = [("shim", psutil.Process(pid)) for pid in node.shims()]
     return [*shims, ("kubelet", psutil.Process(node.kubelet))]
 
 
 @contextmanager
 def on_kubernetes(root: Path) -> Iterator[NodeStage]:
-    """A stage on a fresh site, with new servers: S3, PostgreSQL and a node, whose pods have the site's folder."""
+    """Open a stage on a fresh installation with new servers: S3, PostgreSQL and a node, whose pods mount the
+    installation's folder.
+    """
     with (
         pod_servers(root.absolute()) as servers,
         set_variables(servers.environment),

@@ -1,5 +1,6 @@
-"""Switches of a job whose drivers are containers of a cluster, by operations that see no driver: what the cluster can
-know is all that proves a death."""
+"""Switches of a job whose drivers are containers of a cluster, by operations that cannot see the drivers' processes:
+only what the cluster reports can prove a death.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +16,18 @@ from harness.bed import Bed
 
 
 class NodeResult(CaseResult, frozen=True, kw_only=True):
-    """``checkpoints``: where they were; ``drivers``: whose containers ran the drivers."""
+    """The result of a case; ``checkpoints`` is the URL of the checkpoints, ``drivers`` the kind of cluster whose
+    containers ran the drivers.
+    """
 
     checkpoints: str
     drivers: str
 
 
 class NodeStage(ServedTablesStage):
-    """A site whose drivers are containers: they die and freeze, and so do the processes of their node.
+    """An installation whose drivers are containers; they are killed and frozen, and so are the processes of their node.
 
-    ``of_the_node``: those that may be struck, each with what it is.
+    ``of_the_node`` returns the processes that may be struck, each with its name.
     """
 
     patience = (
@@ -37,12 +40,14 @@ class NodeStage(ServedTablesStage):
         self._of_the_node = of_the_node
 
     def play(self, case: str) -> NodeResult:
-        """Of the seeds of a disk, with a node's own processes among the victims."""
+        """Run a case with the same seeds as on a local disk, with the node's own processes among the victims."""
         result = super().play(case)
         return NodeResult(**msgspec.structs.asdict(result), checkpoints=self.bed.checkpoints, drivers=self.bed.drivers)
 
     def _victims(self) -> list[tuple[str, psutil.Process]]:
-        """An operation is the process in its namespace, not the one that waits outside for it."""
+        """Return the processes that may be struck; for an operation it is the process inside its namespace, not the one
+        that waits outside.
+        """
         inner = [(who, each) for who, outer in super()._victims() for each in _inner(who, outer)]
         return [*inner, *self._of_the_node()]
 

@@ -1,4 +1,4 @@
-"""Switches of a job whose checkpoints are in a bucket, behind a proxy that refuses requests and loses answers."""
+"""Switches of a job whose checkpoints are in a bucket, behind a proxy that refuses requests and drops answers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from harness.s3_server import FIRST_BUCKET, s3_server
 from harness.variables import set_variables
 
 REFUSED = LOST = 0.05
-"""The shares of all requests that are answered 503, and of those that write whose answer gets lost."""
+"""The share of all requests that are answered 503, and the share of writes whose answer is lost."""
 
 
 class BucketResult(CaseResult, frozen=True, kw_only=True):
-    """``checkpoints``: where they were; ``faults``: how many the proxy made meanwhile, by kind."""
+    """The result of a case; ``checkpoints`` is the URL of the checkpoints, ``faults`` the number of faults that the
+    proxy made during it, by kind.
+    """
 
     checkpoints: str
     faults: dict[str, int]
 
 
 class BucketStage(SwitchStage):
-    """A site whose checkpoints are in a bucket that is hard to reach."""
+    """An installation whose checkpoints are in a bucket behind an unreliable connection."""
 
     calm_s = 240.0
     haste = UNHURRIED
@@ -40,7 +42,7 @@ class BucketStage(SwitchStage):
         self._proxy = proxy
 
     def play(self, case: str) -> BucketResult:
-        """As on a disk, for the same seeds."""
+        """Run a case with the same seeds as on a local disk, and add the faults that the proxy made."""
         before = Counter(self._proxy.made)
         result = super().play(case)
         faults = dict(self._proxy.made - before)
@@ -49,7 +51,9 @@ class BucketStage(SwitchStage):
 
 @contextmanager
 def bucket_bed(root: Path, job_files: list[Path]) -> Iterator[tuple[Bed, FaultProxy]]:
-    """A bed in an empty directory with its checkpoints in an empty bucket, and the proxy before that: no faults yet."""
+    """Provide a bed in an empty directory with its checkpoints in an empty bucket, and the proxy before the bucket,
+    which makes no faults yet.
+    """
     with (
         s3_server(root.absolute().with_name(f"{root.name}-s3"), volume_mb=64, volumes=20) as server,
         fault_proxy(server.endpoint) as proxy,
@@ -61,7 +65,7 @@ def bucket_bed(root: Path, job_files: list[Path]) -> Iterator[tuple[Bed, FaultPr
 
 @contextmanager
 def in_a_bucket(root: Path) -> Iterator[BucketStage]:
-    """A stage on a fresh site, with faults from the first request on."""
+    """Open a stage on a fresh installation, with faults from the first request on."""
     with bucket_bed(root, JOBS) as (bed, proxy):
         proxy.refuse_share, proxy.lose_share = REFUSED, LOST
         yield BucketStage(bed, proxy)

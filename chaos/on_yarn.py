@@ -1,4 +1,4 @@
-"""Switches of a job whose drivers are YARN's: checkpoints in HDFS, both tables in PostgreSQL."""
+"""Switches of a job whose drivers are YARN containers, with checkpoints in HDFS and both tables in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ _GIVEN_UP_S = 60.0
 
 
 def _processes_of(yarn: YarnServer) -> list[tuple[str, psutil.Process]]:
-    """The NodeManager, and what tells YARN that an application lives."""
+    """Return the NodeManager and the application masters, which report to YARN that an application lives."""
     masters = [each for each in psutil.process_iter(["cmdline"]) if _tells_yarn(each, yarn.home)]
     return [*(("application master", each) for each in masters), ("node manager", psutil.Process(yarn.node_manager))]
 
 
 def _tells_yarn(process: psutil.Process, home: Path) -> bool:
-    """Whether it is the one that says for a container of this cluster that it is there."""
+    """Return whether the process is an application master of this cluster."""
     words = process.info["cmdline"] or []
     return any(word.endswith("ApplicationMaster.java") for word in words) and any(str(home) in word for word in words)
 
 
 @contextmanager
 def on_yarn(root: Path) -> Iterator[NodeStage]:
-    """A stage on a fresh site, with new servers: HDFS, PostgreSQL and YARN, whose containers lie in the site."""
+    """Open a stage on a fresh installation with new servers: HDFS, PostgreSQL and YARN, whose containers are below the
+    installation.
+    """
     local = {"SPARK_LOCAL_IP": "127.0.0.1"}
     with (
         hdfs_and_database() as (hdfs, database),

@@ -1,4 +1,4 @@
-"""Playing a campaign's cases: those that its results do not hold yet, on a fresh site every few of them."""
+"""Runs the cases of a campaign that its results do not contain yet, on a fresh installation every few cases."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from chaos.cases import Stage
 from chaos.results import Results
 
 CASES_A_SITE = 8
-"""A rebuild reads all of the input again: a site that lives for long has much of it."""
+"""The most cases on one installation: a rebuild reads all of the input, which grows with the installation's age."""
 
 OpenStage = Callable[[Path], AbstractContextManager[Stage]]
-"""A stage on a fresh site in that directory, which ends with the body."""
+"""Opens a stage on a fresh installation in that directory, for the duration of the context."""
 
 
 def play(root: Path, results: Results, plans: list[str], open_stage: OpenStage) -> None:
-    """Every plan that was not played yet, in order."""
+    """Run every case that is not in the results yet, in order."""
     while waiting := [plan for plan in plans if plan not in results.cases]:
         _play_on_one_site(root, results, waiting[:CASES_A_SITE], open_stage)
 
 
 def _play_on_one_site(root: Path, results: Results, plans: list[str], open_stage: OpenStage) -> None:
-    """Up to the first damage: that site is kept aside, and no other case is held against it."""
+    """Run cases up to the first damage; a damaged installation is kept aside and not used for further cases."""
     with open_stage(root) as stage:
         for plan in plans:
             result = stage.play(plan)

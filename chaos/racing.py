@@ -1,8 +1,8 @@
-"""Real drivers on a checkpoint in a bucket: one behind a proxy that loses answers, and two that write the same files.
+"""Real drivers on a checkpoint in a bucket: one behind a proxy that drops answers, and two that write the same files.
 
-``run_race``: what keeps two drivers apart is out of the way: the proof of death, the lease, the journal's and the
-table's word of who the owner is, and the old driver's obedience. Both have opened the checkpoint and wait for input;
-then the proxy lets them meet at every file of a log.
+In ``run_race`` the protections that keep two drivers apart are off: the proof of death, the lease, the ownership checks
+of the journal and the table, and the old driver's obedience to commands. Both drivers have opened the checkpoint and
+wait for input; then the proxy makes them meet at every file of a log.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _RACED_FILES = 3
 
 
 class Raced(msgspec.Struct, frozen=True, kw_only=True):
-    """``both``: batches that both drivers were told they had committed; ``went_on``: who lives and committed the last
-    one; ``ended``: what each of the others has ended with; ``met``: files that both wrote at once.
+    """The result of a race; ``both``: batches that both drivers were informed they had committed; ``went_on``: the
+    drivers that live and committed the last batch; ``ended``: the error of each of the others; ``met``: files that both
+    wrote at the same time.
     """
 
     both: int
@@ -43,15 +44,15 @@ class Raced(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def damage(self) -> str:
-        """Empty where exactly one goes on and the other has said why not."""
+        """The damage; empty if exactly one driver continues and the other has reported why it stopped."""
         if self.both or len(self.went_on) != 1 or not all(self.ended.values()):
             return f"{self.both} batches were committed by both drivers, {len(self.went_on)} of them go on"
         return ""
 
 
 class Lossy(msgspec.Struct, frozen=True, kw_only=True):
-    """``batches``: committed by the driver that began; ``faults``: what the proxy made meanwhile, by kind; ``damage``:
-    empty where that driver still serves and the table holds every row once.
+    """The result of a run with faults; ``batches``: committed by the original driver; ``faults``: made by the proxy, by
+    kind; ``damage``: empty if that driver still serves and the table holds every row once.
     """
 
     batches: int
@@ -60,7 +61,9 @@ class Lossy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedSite:
-    """A bed that serves one job, and who serves it; ``off``: the protections that its drivers lack."""
+    """A bed that serves one job, with the drivers that it has started; ``off`` lists the protections that its drivers
+    lack.
+    """
 
     def __init__(self, bed: Bed, off: str) -> None:
         self.bed, self._off = bed, off
@@ -68,7 +71,7 @@ class ServedSite:
         self.drivers: list[str] = []
 
     def deploy(self) -> None:
-        """One release more; raises RuntimeError."""
+        """Deploy a new release; raises RuntimeError when the deploy fails."""
         params = {
             "input": str(self.bed.input / SALES),
             "warehouse": f"sqlite:///{self.bed.root}/warehouse.db",
@@ -82,27 +85,27 @@ class ServedSite:
         self.drivers.append(self.bed.installation.journal(JOB, "campaign").state().serving_instance)
 
     def add(self) -> None:
-        """One file more."""
+        """Add one input file."""
         self._files += 1
         write_whole(self.bed.input / SALES, f"{self._files:06d}.csv", [(f"e{self._files}", "c1", self._files)])
 
     def status(self, instance: str) -> DriverStatus:
-        """A driver's last word."""
+        """Return the latest status of a driver."""
         status = Control(self.bed.installation.store, JOB, instance).read_status()
         assert status is not None
         return status
 
     def committed(self, instance: str) -> int:
-        """The newest batch that it was told it had committed."""
+        """Return the newest batch that the driver reports as committed, or -1."""
         query = self.status(instance).queries.get(QUERY)
         return -1 if query is None or query.committed is None else query.committed
 
     def lives(self, instance: str) -> bool:
-        """Whether it has not ended."""
+        """Return whether the driver has not stopped."""
         return not self.status(instance).state.terminal
 
     def wait_for_batch(self, batch: int, *, somebody_ended: Callable[[], None] = lambda: None) -> None:
-        """Until everybody who lives has committed it."""
+        """Wait until every living driver has committed the batch."""
 
         def is_through() -> bool:
             living = [name for name in self.drivers if self.lives(name)]
@@ -113,7 +116,7 @@ class ServedSite:
         wait_for(f"batch {batch}", is_through, timeout_s=240)
 
     def wrong(self) -> str:
-        """How the table differs from the input."""
+        """Return how the table differs from the input."""
         warehouse = self.bed.root / "warehouse.db"
         account = compare_totals(
             JOB, totals_of(read_rows(self.bed.input / SALES)), read_totals(warehouse, "sales_totals")
@@ -122,7 +125,7 @@ class ServedSite:
 
 
 def run_race(root: Path, off: str = "") -> Raced:
-    """On a fresh site; ``off``: protections that are out of the way besides."""
+    """Race two drivers on a fresh installation; ``off`` lists further protections that are switched off."""
     with bucket_bed(root, [ROOT / f"jobs/{JOB}.py"]) as (bed, proxy):
         site = ServedSite(bed, "+".join(filter(None, [LET_TWO_LIVE, off])))
         site.deploy()
@@ -145,7 +148,9 @@ def run_race(root: Path, off: str = "") -> Raced:
 
 
 def serve_through_faults(root: Path, off: str = "", *, batches: int = 60, refused: float, lost: float) -> Lossy:
-    """On a fresh site; ``refused``, ``lost``: shares of the requests, and of the answers to writes."""
+    """Run one driver through faults on a fresh installation; ``refused`` is the share of requests that are refused,
+    ``lost`` the share of answers to writes that are lost.
+    """
     with bucket_bed(root, [ROOT / f"jobs/{JOB}.py"]) as (bed, proxy):
         site = ServedSite(bed, off)
         site.deploy()

@@ -1,4 +1,6 @@
-"""Stops, starts, watches and recoveries that things die in: the job is brought into the same state before each."""
+"""Campaign cases for stop, start, watch and recover operations in which processes die; each case starts from the same
+job state.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,18 @@ from streamkeeper.registry.incidents import IncidentLog
 
 HASTE = ("--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")
 WATCH_S = 300.0
-"""How long passes of the watch may take to bring a job back."""
+"""Time limit in seconds for passes of the watch to bring a job back."""
 _STATE_FILES = (".delta", ".snapshot", ".zip", ".changelog")
 
 
 class RecoverStage(SwitchStage):
-    """A site that serves ``ledgers``, which is stopped and started, killed, and broken."""
+    """An installation running ``ledgers`` whose job is stopped and started, killed, and damaged."""
 
     scenarios = RECOVERIES
     drawn = tuple(RECOVERIES)
 
     def _prepare(self, ask: Ask) -> None:
-        """Let the driver be as the operation is to find it, and break what is to be recovered."""
+        """Bring the driver into the state that the operation is to find, and damage what is to be recovered."""
         if ask.recover:
             self._break(ask.recover)
         if ask.driver == "gone":
@@ -46,7 +48,9 @@ class RecoverStage(SwitchStage):
                     process.send_signal(signal.SIGSTOP if ask.driver == "frozen" else signal.SIGKILL)
 
     def _go(self, ask: Ask) -> list[str]:
-        """As a switch; after a stop nothing may run, nor be started by the watch."""
+        """Run the operation as for a switch; after a stop, also verify that nothing runs and that the watch starts
+        nothing.
+        """
         if ask.verb == "watch":
             return self._watch_until_it_serves()
         outcomes = super()._go(ask)
@@ -56,7 +60,7 @@ class RecoverStage(SwitchStage):
         return outcomes
 
     def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
-        """The command once; typed again it carries on by itself what was interrupted."""
+        """Run the command once; a repeated call continues an interrupted operation by itself."""
         if ask.recover:
             words = ["recover", JOB, "--action", ask.recover, "--reason", "campaign", "--accept-loss", *HASTE]
         elif ask.verb:
@@ -72,7 +76,7 @@ class RecoverStage(SwitchStage):
         return "stopped" if ask.stops else outcome_of(now)
 
     def _watch_until_it_serves(self) -> list[str]:
-        """Passes of the watch until one has found the job serving: what became of each."""
+        """Run passes of the watch until one finds the job serving, and return the outcome of each pass."""
         outcomes: list[str] = []
         began, well = time.monotonic(), False
         with self._watch() as watch:
@@ -92,15 +96,16 @@ class RecoverStage(SwitchStage):
         return outcomes
 
     def _revive_here(self) -> list[str]:
-        """A stopped job is started, as a person does; any other that does not serve is deployed."""
+        """Start a stopped job, as a person would; deploy any other job that does not serve."""
         if self.state().stopped is None:
             return super()._revive_here()
         return ["is stopped", *self._go(Ask(verb="start"))]
 
     def _break(self, action: str) -> None:
-        """Kill the driver; what is to be restored is deleted or emptied, what is to be rebuilt loses its state.
+        """Kill the driver, then damage the checkpoints that the recovery action has to repair.
 
-        Of a restore the table's checkpoint is deleted, and the files' last commit emptied.
+        For a restore, the checkpoint of ``totals`` is deleted and the last commit file of ``copies`` is emptied; for a
+        rebuild, ``totals`` loses its state files.
         """
         taken = self.bed.command("snapshot", "take", JOB)
         assert taken.returncode == 0, taken.stderr
@@ -122,7 +127,7 @@ class RecoverStage(SwitchStage):
                     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     def _end_driver(self) -> None:
-        """All of its processes, its supervisor first."""
+        """Kill all processes of the driver, its supervisor first."""
         appointed, runner = self.state().appointed, self.bed.installation.runner
         runner.kill(JOB, appointed)
         wait_for("its end", lambda: runner.observe(JOB, appointed).life is Life.DEAD, timeout_s=60)
@@ -140,9 +145,10 @@ class RecoverStage(SwitchStage):
 
 
 def find_stirring(bed: Bed, output: Path, *, off: str = "") -> list[str]:
-    """What runs of a stopped job: at once, and after a pass of the watch, once input has come that nobody reads.
+    """Return what still runs of a stopped job: immediately, and after a pass of the watch once unread input has
+    arrived.
 
-    ``off``: protections that the watch is to be without.
+    ``off``: protections that are switched off for the watch.
     """
     found = [f"{each} runs after the stop" for each in _instances(bed)]
     wait_for(

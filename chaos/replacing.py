@@ -1,4 +1,4 @@
-"""Putting other code in the place of Streamkeeper's own, for negative controls; imports nothing of Streamkeeper."""
+"""Replaces functions of Streamkeeper for negative controls; imports nothing from Streamkeeper."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 
 def replace_in(owner: object, **functions: Callable[..., Any]) -> None:
-    """Put each function in the place of the one that a class or a module has under this name.
+    """Replace the functions of a class or a module that have the given names.
 
-    Raises LookupError for a name that ``owner`` does not have, and TypeError for a function that cannot be called as
-    the present one is: such a protection would not be switched off, or the control would break and not the site.
+    Raises LookupError if ``owner`` has no such name, and TypeError for a function whose signature does not accept the
+    calls of the present one: the protection would not be switched off, or the control itself would fail instead of the
+    installation.
     """
     for name, function in functions.items():
         if not hasattr(owner, name):

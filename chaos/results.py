@@ -1,4 +1,6 @@
-"""The campaign's lines: one a case, for one commit or one code; what was run is not run again."""
+"""The campaign's result file: one line per case, for one commit or one state of the code; recorded cases are not
+rerun.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from harness.checkout import read_origin
 
 
 class FirstResult(Exception):
-    """The campaign was asked for one result, and has it; ``code``: what it exits with."""
+    """Raised once a campaign that was asked for a single result has it; ``code`` is its exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -23,9 +25,9 @@ class FirstResult(Exception):
 
 
 class Results:
-    """A file of lines, and what those of the present ``commit`` say, or those of the present ``code``.
+    """A result file and its lines for the present ``commit`` or the present ``code``.
 
-    ``first``: the first case or control that is added raises FirstResult, once it is written.
+    ``first``: the first case or control that is added raises FirstResult after it is written.
     """
 
     def __init__(self, file: Path, *, of: str = "commit", first: bool = False) -> None:
@@ -45,7 +47,7 @@ class Results:
         return {point for result in self.cases.values() for point in result.hits}
 
     def add_case(self, result: CaseResult) -> None:
-        """Keep it, and print its sentence."""
+        """Record the case and print its sentence."""
         self.cases[result.case] = result
         self.add(msgspec.to_builtins(result))
         print(result.sentence, flush=True)
@@ -53,19 +55,19 @@ class Results:
             raise FirstResult(0 if result.clean else 1)
 
     def add_trace(self, scenario: str, points: list[str]) -> None:
-        """Keep which points a scenario reaches."""
+        """Record which points a scenario reaches."""
         self.traced[scenario] = points
         self.add({"traced": scenario, "points": points})
 
     def add(self, line: dict[str, Any]) -> None:
-        """Keep any line."""
+        """Append a line to the result file."""
         with self._file.open("a") as file:
             file.write(json.dumps({**self._origin, **line}) + "\n")
         if self._first and "control" in line:
             raise FirstResult(0 if line["found"] else 1)
 
     def conclude(self, wanted: Iterable[str]) -> int:
-        """Print what was hit; 1 when a case found damage or a wanted point was never hit."""
+        """Print what was hit; return 1 if a case found damage or a wanted point was never hit."""
         results = list(self.cases.values())
         hits = Counter(point for result in results for point in result.hits)
         for point, count in sorted(hits.items()):

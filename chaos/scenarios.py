@@ -1,4 +1,6 @@
-"""What a campaign lets die: deploys by each way, rollbacks, releases that break; recoveries, stops, starts, watches."""
+"""The operations in which a campaign kills processes: deploys of every kind, rollbacks, releases that break,
+recoveries, stops, starts and watches.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,13 @@ import msgspec
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. ``reshape``: totals is rebuilt, copies handed off; ``recode``: an opaque change of totals.
+    """One operation. ``reshape``: ``totals`` is rebuilt and ``copies`` handed off; ``recode``: an opaque change of
+    ``totals``.
 
-    ``breaks``: where the release fails, as the job's param says; ``accepts``: that its function gets a batch twice, or
-    there would be no way back. ``rollback``: no deploy, but the way back.
-    ``recover``: neither, but this action, of a job whose driver was killed and whose checkpoints were damaged for it.
-    ``verb``: none of these, but stop, start or watch; ``driver``: what happens to the serving one before: it is frozen,
+    ``breaks``: where the release fails, passed as the job's param; ``accepts``: accept that the job's function receives
+    a batch twice, without which there would be no way back. ``rollback``: a rollback instead of a deploy. ``recover``:
+    a recovery with this action instead, for a job whose driver was killed and whose checkpoints were damaged. ``verb``:
+    ``stop``, ``start`` or ``watch`` instead; ``driver``: what happens to the serving driver before: it is frozen,
     killed while its supervisor lives, or gone with all of its processes.
     """
 
@@ -26,17 +29,17 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stops(self) -> bool:
-        """Whether it only ends what serves: it has no steps, and begins no driver."""
+        """Whether the operation only stops the serving driver: it has no steps and starts no driver."""
         return self.verb == "stop"
 
     @property
     def goes_back(self) -> bool:
-        """Whether readers may see totals of before again."""
+        """Whether readers may see earlier totals after the operation."""
         return self.rollback or bool(self.recover)
 
     @property
     def sentence(self) -> str:
-        """For a line of progress."""
+        """The operation in words, for a line of progress."""
         if self.verb:
             return f"{self.verb} (driver {self.driver})" if self.driver else self.verb
         if self.rollback or self.recover:
@@ -46,7 +49,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation that things die in, after another one that is left alone."""
+    """An operation in which processes are killed, after an optional undisturbed one."""
 
     ask: Ask
     before: Ask | None = None
@@ -66,7 +69,9 @@ FALL_BACKS = {
     "back-cutover": Scenario(ask=Ask(breaks="cutover", accepts=True)),
     "back-probation": Scenario(ask=Ask(breaks="probation", accepts=True)),
 }
-"""A resume that breaks once it serves, after which the old release goes on: of no seed of the switches but by name."""
+"""Resumes that break once they serve, so that the old release continues; seeds of the switches never draw them, they
+run only by name.
+"""
 
 RECOVERIES = {
     "stop": Scenario(ask=Ask(verb="stop")),
@@ -78,17 +83,19 @@ RECOVERIES = {
     "recover-restart": Scenario(ask=Ask(recover="restart")),
     "recover-rebuild": Scenario(ask=Ask(recover="rebuild")),
 }
-"""Of their own campaign, so that the seeds of the switches stay what they were."""
+"""Scenarios of a separate campaign, so that the seeds of the switch campaign keep their meaning."""
 
 DRIVER_ROOMS = frozenset({"audit", "driver", "seed", "sink", "supervisor"})
 MANY, FEW = 45, 5
-"""How many points one operation dies at: its own, and its drivers', whose restarts are counted."""
+"""How many points one operation dies at: points of the operation itself, and points of its drivers, whose restarts are
+counted.
+"""
 
 
 def plan_points(traced: dict[str, list[str]], *, everywhere: bool) -> list[str]:
-    """Cases ``SCENARIO/points:A+B…`` for the points that each scenario was seen to reach.
+    """Return cases ``SCENARIO/points:A+B…`` for the points that each scenario was seen to reach.
 
-    Each point in the first scenario that reaches it, or in every one.
+    Each point is planned in the first scenario that reaches it or, with ``everywhere``, in every one.
     """
     plans: list[str] = []
     planned: set[str] = set()
@@ -103,7 +110,7 @@ def plan_points(traced: dict[str, list[str]], *, everywhere: bool) -> list[str]:
 
 
 def of_a_driver(point: str) -> bool:
-    """Whether a driver or its supervisor gets there."""
+    """Return whether the point is reached by a driver or its supervisor."""
     return point.split(".")[0] in DRIVER_ROOMS
 
 

@@ -1,4 +1,4 @@
-"""Switches of a job both of whose tables are in PostgreSQL, so that its tasks or its drivers may be anywhere."""
+"""Switches of a job with both tables in PostgreSQL, so that its tasks and drivers may run on any host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.ledger import Account
 
 
 class ServedTablesStage(SwitchStage):
-    """A site whose job writes to a database server alone."""
+    """An installation whose job writes only to a database server."""
 
     calm_s = 240.0
     # What breaks in cutover and probation breaks in a function of the driver's, which no such job has.
@@ -26,7 +26,7 @@ class ServedTablesStage(SwitchStage):
         self._database = database
 
     def accounts(self) -> list[Account]:
-        """One account per query, of all of the input."""
+        """Return one account per query, covering all of the input."""
         return read_table_accounts(self.bed.input, self._database)
 
     def _watch(self) -> Watch:

@@ -39,7 +39,7 @@ BLOCK = 500
 
 
 def main() -> int:
-    """Do what was asked for."""
+    """Run what the command line requests."""
     chosen = _arguments()
     # A schedule sees thousands of drivers fail, each with a line in the log.
     logging.disable(logging.CRITICAL)
@@ -111,9 +111,9 @@ def _blocks(first: int, last: int, done: set[int], stop_at: float) -> Iterator[t
 
 
 def _play_block(seeds: tuple[int, int], *, stop_at: float) -> dict[str, Any] | None:
-    """Play the seeds from the first to the one before the second; None after ``stop_at``.
+    """Play the seeds from the first up to, but not including, the second; return None after ``stop_at``.
 
-    The pool takes blocks in advance, so that it still has thousands by then.
+    The pool fetches blocks in advance, so thousands of them are still queued when the time is up.
     """
     from harness.simulation.coverage import Covered
     from harness.simulation.patches import installed
@@ -188,7 +188,7 @@ def _summary(lines: list[dict[str, Any]]) -> str:
 
 
 def _report(results: Path) -> str:
-    """What the blocks at this state have reached, and what not."""
+    """Return what the blocks at this state of the code have reached, and what they have not."""
     from harness.simulation.coverage import every_decision, every_end, every_pair
 
     here = _here()

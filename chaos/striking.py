@@ -1,4 +1,6 @@
-"""Striking an operation while it is at a step: a thread that looks where it is, and what a case's names mean."""
+"""Strikes an operation while it is at a given step: a thread that polls the current step, and the meaning of case
+names.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,10 @@ _POLL_S = 0.1
 
 
 class Striker:
-    """Does what a case's names say to the next operation, each at its step; a context manager.
+    """A context manager that carries out a case's strikes on the next operation, each at its step.
 
-    ``strike`` is given ``KIND@STEP`` as long as the operation is at that step, until it says that it hit somebody.
+    ``strike`` is called with ``KIND@STEP`` as long as the operation is at that step, until it returns that it hit a
+    process.
     """
 
     def __init__(self, read_state: Callable[[], JobState], wanted: list[str], strike: Callable[[str], bool]) -> None:
@@ -28,12 +31,12 @@ class Striker:
         self.hits: list[str] = []
 
     def __enter__(self) -> Striker:
-        """Start looking."""
+        """Start polling the operation's step."""
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End, once a strike that is under way is over."""
+        """Stop polling, and wait for a strike in progress to finish."""
         self._over.set()
         self._thread.join()
 
@@ -48,16 +51,20 @@ class Striker:
 
 
 def names_of(case: str) -> list[str]:
-    """``broker/kill@drain`` and so on, of a case that has several of them: ``broker/kill@drain+freeze@go``."""
+    """Split a case with several strikes, such as ``broker/kill@drain+freeze@go``, into ``broker/kill@drain`` and so
+    on.
+    """
     kind, _, named = case.partition("/")
     return [f"{kind}/{each}" for each in named.split("+")]
 
 
 def running_after(state: JobState, before: int) -> Step | None:
-    """At which step the operation is that came after so many; None when there is none, or it is over."""
+    """Return the current step of the first operation after the first ``before`` ones; None if there is none or it has
+    finished.
+    """
     return next(map(step_of, list(state.operations.values())[before:]), None)
 
 
 def step_of(operation: OperationState) -> Step | None:
-    """The step that an operation is at, as it decides that itself; None once it has an outcome."""
+    """Return the step that an operation is at, by the operation's own decision; None once it has an outcome."""
     return None if operation.outcome is not None else current_step(operation)

@@ -1,4 +1,4 @@
-"""The switch campaign as a whole: each scenario's points, drivers frozen beyond their lease, then seeds."""
+"""The whole switch campaign: the points of each scenario, drivers frozen for longer than their lease, then seeds."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ FROZEN = (
     "frozen/serving-python@first-commit",
     "frozen/serving-jvm@first-commit",
 )
-"""In a rebuild, and for longer than a driver's lease; from its appointment on the new driver is the serving one.
+"""Freezes during a rebuild, each for longer than a driver's lease; the new driver is the serving one from its
+appointment on.
 
-Who is frozen in the drain stays so beyond the appointment, which is over before anybody could look.
+A process that is frozen in the drain stays frozen beyond the appointment, which is too short to be observed.
 """
 
 
@@ -42,7 +43,7 @@ OpenSwitchStage = Callable[[Path], AbstractContextManager[SwitchStage]]
 
 
 def in_directories(kind: type[SwitchStage]) -> OpenSwitchStage:
-    """Stages of this kind whose checkpoints are in the site's own directory."""
+    """Return a factory of stages of this kind whose checkpoints are in the installation's own directory."""
 
     @contextmanager
     def opened(root: Path) -> Iterator[SwitchStage]:
@@ -64,10 +65,10 @@ def run_switching(
     freezes: tuple[str, ...],
     drawn: list[str] | None = None,
 ) -> int:
-    """Run what was not run yet; 1 when a case found damage, or a point or a frozen process was never hit.
+    """Run the cases without a result; return 1 if a case found damage, or a point or a frozen process was never hit.
 
-    ``points``: of the points and of the frozen ones, only these. ``opened``: what plays the cases. ``drawn``: scenarios
-    that the seeds are of, one after the other; None for each its own.
+    ``points``: restrict the points and the frozen processes to these. ``opened``: opens the stage that plays the cases.
+    ``drawn``: scenarios that the seeds use in turn; with None, each seed draws its own.
     """
     frozen = [case for case in freezes if not points or case in points]
     if not points or set(points) - set(frozen):

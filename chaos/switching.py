@@ -1,4 +1,6 @@
-"""One case of a switch, a backup or a rollback: something dies in the middle, it is carried on, all is looked at."""
+"""One case of a switch, a backup or a rollback: a process dies during the operation, the operation is continued, and
+all results are verified.
+"""
 
 from __future__ import annotations
 
@@ -31,25 +33,25 @@ from streamkeeper.operations.deploys.approval import asked_about
 
 HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")
 PATIENCE = ("--catch-up-s", "120", "--approve-s", "120")
-"""What a rollback does not know."""
+"""Options of a deploy that a rollback does not have."""
 UNHURRIED = ("--drain-s", "30", "--first-commit-s", "240", "--probation-batches", "2", "--probation-s", "240")
-"""For checkpoints that are far away, or hard to reach."""
+"""Options for checkpoints that are remote or hard to reach."""
 LONG_BREAK = ("--probation-batches", "8")
-"""So that a release that breaks in probation has the time to."""
+"""Options that give a release that breaks in probation the time to break."""
 LONG_FREEZE_S = (62.0, 75.0)
-"""Longer than a driver's lease."""
+"""Range of freezes in seconds, each longer than a driver's lease."""
 _CAME_TWICE = re.compile(r"batch \d+ came with \d+ contents")
 _VERSION = re.compile(r"v\d{4,}")
 
 
 class SwitchStage(Stage):
-    """A site that serves ``ledgers`` and is switched, approved and rolled back."""
+    """An installation running ``ledgers`` whose job is switched, approved and rolled back."""
 
     # Slow, for what serves takes from what is tried.
     trigger_ms = 4000
     scenarios = SCENARIOS | FALL_BACKS
     drawn = tuple(SCENARIOS)
-    """What a seed without a scenario's name is of."""
+    """The scenarios from which a seed without a scenario's name draws."""
     haste: tuple[str, ...] = HASTE
     patience: tuple[str, ...] = PATIENCE
 
@@ -61,7 +63,9 @@ class SwitchStage(Stage):
         self._accepted = False
 
     def discover_in(self, scenario: str) -> list[str]:
-        """The points that the scenario's operation, its drivers and the driver it takes over from reach."""
+        """Return the points that are reached by the scenario's operation, by its drivers and by the driver that it
+        replaces.
+        """
         trace = self.bed.root / f"trace-{scenario}"
         chosen = self.scenarios[scenario]
         with self._with({"STREAMKEEPER_CRASH_TRACE": str(trace)}), self._approving():
@@ -77,7 +81,7 @@ class SwitchStage(Stage):
         return list(dict.fromkeys(trace.read_text().split()))
 
     def start(self, extra: dict[str, str] | None = None) -> None:
-        """Serve the first release, with input coming."""
+        """Start the producer and, on the first call, deploy the first release."""
         if self._started:
             self.bed.start_producer(rows=5, every_s=1.5, seed=self._release)
             return
@@ -88,7 +92,9 @@ class SwitchStage(Stage):
             raise RuntimeError(f"the first deploy: {outcomes}")
 
     def play(self, case: str) -> CaseResult:
-        """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…``, ``seed:N`` or ``SCENARIO/seed:N``; all found is told."""
+        """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…``, ``seed:N`` or ``SCENARIO/seed:N``, and return the result
+        with all damage found.
+        """
         self.start()
         began, before = time.monotonic(), len(self.state().operations)
         self._seen, self._slowest = [], float("inf")
@@ -115,18 +121,20 @@ class SwitchStage(Stage):
         )
 
     def accounts(self) -> list[Account]:
-        """One account per query; what the function gets twice is none where that was accepted, what it misses is."""
+        """Return one account per query; batches that the function receives twice do not count as damage where that was
+        accepted, batches that it misses do.
+        """
         found = super().accounts()
         if not self._accepted:
             return found
         return [msgspec.structs.replace(each, duplicated=0) if each.name == "audit" else each for each in found]
 
     def _wrong(self) -> list[str]:
-        """Everything that is wrong now, but for what was accepted."""
+        """Return everything that is wrong now, except for accepted duplicates."""
         return [each for each in self.look() if not (self._accepted and _CAME_TWICE.fullmatch(each))]
 
     def _act(self, case: str) -> tuple[list[str], list[str]]:
-        """What is hit, and what became of the operations."""
+        """Play the case; return what was hit and the outcomes of the operations."""
         how, _, named = case.partition(":")
         if how.endswith("seed"):
             return self._at_random_in(int(named), how.removesuffix("seed").removesuffix("/"))
@@ -135,11 +143,13 @@ class SwitchStage(Stage):
         return self._at_points_in(self.scenarios[how.partition("/")[0]], named.split("+"))
 
     def _watch(self) -> Watch:
-        """A reader of the serving table, for one operation."""
+        """Return a reader of the serving table for one operation."""
         return Watch(partial(sum_in_file, self.output / "warehouse.db"))
 
     def _at_points_in(self, scenario: Scenario, names: list[str]) -> tuple[list[str], list[str]]:
-        """One operation that dies at each of the points in turn; once more for those of the driver that it ends."""
+        """Run one operation that dies at each of the points in turn, then repeat it for points of the driver that it
+        replaces.
+        """
         marker = self.bed.root / f"hit-{self._release}"
         crash = {"STREAMKEEPER_CRASH": ",".join(names), "STREAMKEEPER_CRASH_ONCE": str(marker)}
         outcomes: list[str] = []
@@ -161,7 +171,7 @@ class SwitchStage(Stage):
         return hits, outcomes
 
     def _at_steps(self, wanted: list[str], strike: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-        """One switch that is struck at each of these steps; once more for those it did not come to."""
+        """Run one switch that is struck at each of these steps, and a second one for the steps that were not hit."""
         hits: list[str] = []
         outcomes: list[str] = []
         for _ in range(2):
@@ -174,7 +184,9 @@ class SwitchStage(Stage):
         return hits, outcomes
 
     def _freeze(self, name: str) -> bool:
-        """Stop ``frozen/serving-jvm@drain`` for longer than its lease, if there is such a process."""
+        """Stop the process of a case such as ``frozen/serving-jvm@drain`` for longer than its lease, if there is such a
+        process.
+        """
         who = name.removeprefix("frozen/").partition("@")[0].replace("-", " ")
         chance = random.Random(name)
         hits: list[str] = []
@@ -201,12 +213,14 @@ class SwitchStage(Stage):
         return hits, outcomes
 
     def _prepare(self, ask: Ask) -> None:
-        """What happens to the site before the operation, and is no part of it."""
+        """Change the installation before the operation, outside of it; does nothing by default."""
 
     def _kill_around_in(
         self, chance: random.Random, hits: list[str], over: threading.Event, most: int, within_s: float
     ) -> None:
-        """Up to three deaths, each a moment after so many steps are done: by time alone most would hit the longest."""
+        """Strike up to three times, each a moment after a drawn number of finished steps: strikes at random times alone
+        would mostly hit the longest step.
+        """
         before = len(self.state().operations)
         long = chance.random() < 0.1
         for steps in sorted(chance.choices(range(most), k=chance.randint(1, 3))):
@@ -223,12 +237,12 @@ class SwitchStage(Stage):
             signal_somebody(chance, self._victims(), how, freeze_s, hits)
 
     def _steps_done(self, before: int) -> int:
-        """How many steps the operation has done that came after so many."""
+        """Return how many steps the first operation after the first ``before`` ones has finished."""
         started = list(self.state().operations.values())[before:]
         return len(started[0].done) if started else 0
 
     def _go(self, ask: Ask) -> list[str]:
-        """One operation, run again as often as it is killed: what became of each run."""
+        """Run one operation, rerun it as often as it is killed, and return the outcome of each run."""
         self._release += 1
         params, before = self._params_of(ask), len(self.state().operations)
         outcomes: list[str] = []
@@ -249,7 +263,7 @@ class SwitchStage(Stage):
         return outcomes
 
     def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
-        """The command once: ``killed``, the outcome, or its error."""
+        """Run the command once; return ``killed``, the outcome, or its error."""
         haste = [*self.haste, *(LONG_BREAK if ask.breaks == "probation" else ())]
         if ask.accepts:
             haste.append("--accept-risk")
@@ -269,7 +283,7 @@ class SwitchStage(Stage):
         return outcome_of(now)
 
     def _params_of(self, ask: Ask) -> dict[str, object]:
-        """What the release that serves has, changed as asked, with a trigger of its own."""
+        """Return the params of the serving release, changed as requested, with a new trigger."""
         now = self.state()
         serving = now.releases[now.serving_release].content.params if now.serving_release else {}
         return {
@@ -295,13 +309,13 @@ class SwitchStage(Stage):
         return ["nothing served", *self._go(Ask())]
 
     def _calm(self) -> None:
-        """No input until the outputs hold all there is; raises TimeoutError."""
+        """Stop the input and wait until the outputs hold all of it; raises TimeoutError."""
         self.bed.stop_producer()
         wait_for("outputs with all of the input", self._ledger_clean, timeout_s=self.calm_s, poll_s=1.0)
 
     @contextmanager
     def _with(self, extra: dict[str, str]) -> Iterator[None]:
-        """What else is in the environment of every command meanwhile."""
+        """Add variables to the environment of every command inside the context."""
         before, self._extra = self._extra, {**self._extra, **extra}
         try:
             yield
@@ -310,7 +324,7 @@ class SwitchStage(Stage):
 
     @contextmanager
     def _approving(self) -> Iterator[None]:
-        """A person who approves whatever is asked, until the end."""
+        """Run a thread that approves every request, like a person would, until the context is left."""
         over = threading.Event()
 
         def approve() -> None:
@@ -331,7 +345,9 @@ class SwitchStage(Stage):
         self.bed.command("approve", JOB, operation.operation, "--reason", "campaign", extra=self._extra)
 
     def _went_back_at(self, operations: int) -> float:
-        """When the first of the operations since decided to go back from what had served already."""
+        """Return when the first of the later operations decided to fall back from a release that had already served;
+        infinity if none did.
+        """
         now = self.state()
         went = {each.operation for each in now.instances.values() if each.appointed and each.role.value == "candidate"}
         mine = set(list(now.operations)[operations:]) & went
@@ -346,7 +362,7 @@ class SwitchStage(Stage):
 
 
 def find_unrecorded(checkpoints: Tree, state: JobState) -> list[str]:
-    """Checkpoint versions, or what is left of them, that the journal does not know."""
+    """Return checkpoint versions, or remains of them, that are missing in the journal."""
     return [
         f"{query}/{name} is not recorded"
         for query in checkpoints.folders("")
@@ -356,7 +372,9 @@ def find_unrecorded(checkpoints: Tree, state: JobState) -> list[str]:
 
 
 def find_differing(operations: Iterable[OperationState]) -> list[str]:
-    """Rebuilt outputs that were not the serving ones: every release of the campaign's job writes the same."""
+    """Return rebuilt outputs that differ from the serving ones: every release of the campaign's job writes the same
+    rows.
+    """
     return [
         f"{each.operation}: query {query}: {found.sentence}"
         for each in operations
@@ -366,7 +384,7 @@ def find_differing(operations: Iterable[OperationState]) -> list[str]:
 
 
 def _asks(operation: OperationState) -> bool:
-    """Whether a person's answer is waited for."""
+    """Return whether the operation waits for a person's answer."""
     match asked_about(operation):
         case About.STATE:
             return operation.approval is None and not operation.request.accept_risk
@@ -377,6 +395,6 @@ def _asks(operation: OperationState) -> bool:
 
 
 def outcome_of(state: JobState) -> str:
-    """What became of the newest operation."""
+    """Return the outcome of the newest operation, or ``open``."""
     last = list(state.operations.values())[-1].outcome
     return last.value if last is not None else "open"

@@ -1,7 +1,8 @@
-"""``python -m chaos.traces BED…``: keep the event traces of real runs, with which the simulation is compared.
+"""``python -m chaos.traces BED…``: record the event traces of real runs, with which the simulation is compared.
 
-BED is the directory of a campaign (``--root``), whose ``home`` has the store and the checkpoints. Each operation of a
-job is one run, with the drivers that it started; a run that has a line in the file is not kept again.
+BED is the directory of a campaign (``--root``), whose ``home`` holds the store and the checkpoints. Each operation of a
+job is one run, together with the drivers that it started; a run that already has a line in the file is not recorded a
+second time.
 
 --results FILE    (bench/results/real-traces.jsonl)
 """
@@ -20,7 +21,7 @@ RESULTS = ROOT / "bench" / "results" / "real-traces.jsonl"
 
 
 def main() -> int:
-    """Keep the traces of every job below the given directories."""
+    """Record the traces of every job below the given directories."""
     parser = argparse.ArgumentParser(prog="chaos.traces", description="Event traces of real runs.")
     parser.add_argument("beds", nargs="+", type=Path)
     parser.add_argument("--results", type=Path, default=RESULTS)

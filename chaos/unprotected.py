@@ -1,4 +1,4 @@
-"""A driver or a command with protections switched off; only negative controls start it.
+"""Runs a driver or a command with protections switched off; used only by negative controls.
 
 ``unprotected.py WHAT[+WHAT…] driver JOB INSTANCE GENERATION``, or ``… COMMAND ARGUMENTS…``.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def without_fence() -> None:
-    """No driver asks whose epoch is the newest, and no sink minds."""
+    """Switch off the fence: no driver checks whose epoch is the newest, and no file sink checks the fence."""
     from streamkeeper.sinks.file import FileWriter
 
     without_owner()
@@ -36,19 +36,19 @@ def without_fence() -> None:
 
 
 def without_owner() -> None:
-    """No driver asks the journal whose epoch is the newest: only its sink is left to tell it."""
+    """Switch off the driver's check of the journal for a newer epoch, so that only its sink can stop it."""
     from streamkeeper.driver.epoch import Claim
 
     replace_in(Claim, superseded_by=lambda self, state: "")
 
 
 def without_gate() -> None:
-    """Draining stops a query in the middle of whatever it does, as a plain ``query.stop()`` would."""
+    """Switch off the gate: draining stops a query in the middle of its work, as a plain ``query.stop()`` would."""
     from streamkeeper.driver.gate import Gate
     from streamkeeper.driver.queries import Ended, ServedQuery
 
     def stop_now(self: ServedQuery) -> bool:
-        """Interrupt the run."""
+        """Stop the run at once."""
         if self.ended is None:
             if self._run is not None:
                 self._run.stop()
@@ -60,9 +60,10 @@ def without_gate() -> None:
 
 
 def without_closing() -> None:
-    """A gate lets batches through although its driver was told to drain: only the fence is left to judge a zombie.
+    """Keep the gate open although its driver was ordered to drain, so that only the fence stops a zombie.
 
-    The audit query's gate gets a point of its own: at another's, its function may be in the middle of a write.
+    The audit query's gate gets a failpoint of its own: at the failpoint of another gate, its function may be in the
+    middle of a write.
     """
     from streamkeeper.driver.gate import Gate
     from streamkeeper.system.crash_points import crash_point
@@ -70,7 +71,7 @@ def without_closing() -> None:
     real = Gate.__call__
 
     def offer(self: Gate, batch: DataFrame, batch_id: int) -> None:
-        """Freeze here, perhaps; then go on."""
+        """Freeze here if the failpoint is set, then continue."""
         if self._query == "audit":
             crash_point("audit.batch.offered")
         real(self, batch, batch_id)
@@ -79,21 +80,21 @@ def without_closing() -> None:
 
 
 def without_lease() -> None:
-    """A driver that was frozen for longer than its lease does not end itself when it wakes up."""
+    """Switch off the lease: a driver that was frozen for longer than its lease does not terminate when it wakes up."""
     from streamkeeper.driver.lease import Lease
 
     replace_in(Lease, start=lambda self: None)
 
 
 def without_death_proof() -> None:
-    """A driver that was told to drain is taken for dead."""
+    """Switch off the proof of death: a driver that was ordered to drain counts as dead."""
     from streamkeeper.model.protocol.driver_messages import CommandKind
     from streamkeeper.registry.driver_control import Control
 
     real = LocalProcessRunner.observe
 
     def observe(self: LocalProcessRunner, job: str, instance: str) -> Liveness:
-        """Believe what it was told to do."""
+        """Report a driver as dead once it was ordered to drain."""
         drained = any(each.kind is CommandKind.DRAIN for each in Control(self._store, job, instance).commands(0))
         return Liveness(life=Life.DEAD, why="it was told to drain") if drained else real(self, job, instance)
 
@@ -101,14 +102,14 @@ def without_death_proof() -> None:
 
 
 def with_stops() -> None:
-    """Nothing is switched off: the writer of the totals' table gets a point between its gate and its database."""
+    """Switch nothing off: add a failpoint to the writer of the ``totals`` table, between its gate and its database."""
     from streamkeeper.sinks.table import TableWriter
     from streamkeeper.system.crash_points import crash_point
 
     real = TableWriter.write
 
     def write(self: TableWriter, batch: DataFrame, batch_id: int) -> None:
-        """Freeze here, perhaps; then go on."""
+        """Freeze here if the failpoint is set, then continue."""
         crash_point("totals.write.before")
         real(self, batch, batch_id)
 
@@ -116,7 +117,9 @@ def with_stops() -> None:
 
 
 def without_table_fence() -> None:
-    """A table takes batches of any epoch; what stages the rows is told the newest, for workers ask themselves."""
+    """Switch off the fence of tables: a table accepts batches of any epoch, and staging is given the newest epoch
+    because workers check it themselves.
+    """
     import msgspec
     import sqlalchemy as sa
 
@@ -126,17 +129,17 @@ def without_table_fence() -> None:
     real_stage, real_update = TableWriter._stage, TableWriter._advance
 
     def newest(self: TableWriter) -> int:
-        """The epoch of the table that serves."""
+        """Return the epoch of the serving table."""
         with self._engine.connect() as connection:
             wanted = self._outputs.c.output == self._table
             return int(connection.execute(sa.select(self._outputs.c.epoch).where(wanted)).scalar_one())
 
     def stage(self: TableWriter, batch: DataFrame, plan: StagingPlan) -> None:
-        """Under whatever epoch is the newest."""
+        """Stage the batch under the newest epoch."""
         real_stage(self, batch, msgspec.structs.replace(plan, epoch=newest(self)))
 
     def advance(self: TableWriter, connection: sa.Connection, batch_id: int) -> bool:
-        """As if this epoch were the newest."""
+        """Advance the table as if this driver's epoch were the newest."""
         wanted = self._outputs.c.output == self._table
         epoch = connection.execute(sa.select(self._outputs.c.epoch).where(wanted)).scalar_one()
         mine, self._context = self._context, msgspec.structs.replace(self._context, epoch=epoch)
@@ -150,7 +153,9 @@ def without_table_fence() -> None:
 
 
 def without_desired_state() -> None:
-    """The watch takes every job for one that is to serve, and a start asks nobody whether it was stopped."""
+    """Switch off the desired state: the watch treats every job as one that should serve, and a start does not check
+    whether the job was stopped.
+    """
     import msgspec
 
     from streamkeeper.operations.deploys import starting
@@ -164,14 +169,16 @@ def without_desired_state() -> None:
 
 
 def without_sink_log() -> None:
-    """A handed-over file output begins with batch 1, and batch 0 is nowhere."""
+    """Switch off the seeding of a handed-over file output: its log begins with batch 1 and lacks batch 0."""
     from streamkeeper.sinks.file import FileWriter
 
     replace_in(FileWriter, seed=lambda self, batch_id: None)
 
 
 def without_directories() -> None:
-    """All versions of a file output are written to one directory; nobody minds that it is ahead of its checkpoint."""
+    """Write all versions of a file output to one directory, and switch off the check that the output is not ahead of
+    its checkpoint.
+    """
     from streamkeeper.driver import epoch
     from streamkeeper.sinks.file import FileWriter
     from streamkeeper.sinks.file_serving import EpochFile
@@ -179,12 +186,12 @@ def without_directories() -> None:
     real = FileWriter.__init__
 
     def begin(self: FileWriter, sink: FileSink, context: SinkContext) -> None:
-        """In the first version's directory, as the whole of the output."""
+        """Write to the directory of the first version, as if it were the whole output."""
         real(self, sink, context)
         self._target = self._root / "v0001"
 
     def claim(self: FileWriter, owner: str, before: EpochFile | None) -> EpochFile:
-        """Readers follow that directory."""
+        """Direct readers to that directory."""
         return EpochFile(epoch=self._context.epoch, owner=owner, version="v0001", file_format=self._sink.format)
 
     replace_in(FileWriter, __init__=begin, _claim=claim)
@@ -192,14 +199,14 @@ def without_directories() -> None:
 
 
 def without_obeying() -> None:
-    """A driver passes over every order to end."""
+    """Make a driver ignore every order to terminate."""
     from streamkeeper.driver.control_loop import Serving
 
     replace_in(Serving, _obey=lambda self: None)
 
 
 def without_create_only() -> None:
-    """Spark's own manager writes checkpoints on S3, and nobody minds."""
+    """Let Spark's own manager write checkpoints on S3, and switch off the check that refuses it."""
     from streamkeeper.driver import queries, session
 
     replace_in(session, create_only=lambda spark: None)
@@ -207,14 +214,16 @@ def without_create_only() -> None:
 
 
 def without_marks() -> None:
-    """A file of a checkpoint on S3 has no mark of its writer: its answer is all that tells who has won."""
+    """Ignore the writer's mark in files of a checkpoint on S3: only the server's answer decides which writer has
+    won.
+    """
     import tempfile
 
     from streamkeeper.jvm import create_only
     from streamkeeper.jvm.classes import load_class
 
     def load_without(spark: SparkSession, source: Path) -> Any:
-        """What is refused is another's."""
+        """Load the class changed so that a refused file always counts as a different writer's."""
         code, mine = source.read_text(), "!mark.equals(new String(found, StandardCharsets.UTF_8))"
         assert mine in code
         changed = Path(tempfile.mkdtemp(), source.name)
@@ -248,14 +257,16 @@ RULE = "rule:"
 
 
 def without_rule(name: str) -> None:
-    """A health rule that there is not; neither the watch nor what it does by itself knows of it."""
+    """Remove a health rule, both for the watch and for its automatic actions."""
     from streamkeeper.health import rules
 
     rules.RULES = tuple(each for each in rules.RULES if each is not rules.find_rule(name))
 
 
 def switch_off(what: str) -> None:
-    """Those with these names, with ``+`` between them, ``rule:driver-dead`` for a rule; none for an empty text."""
+    """Switch off the protections with these names, joined by ``+``; ``rule:driver-dead`` names a health rule, an empty
+    text none.
+    """
     for name in filter(None, what.split("+")):
         if name.startswith(RULE):
             without_rule(name.removeprefix(RULE))
@@ -264,7 +275,7 @@ def switch_off(what: str) -> None:
 
 
 def main() -> None:
-    """Switch them off, then run what was asked for."""
+    """Switch the protections off, then run the driver or the command."""
     off, what, *arguments = sys.argv[1:]
     switch_off(off)
     if what == "driver":

@@ -1,4 +1,4 @@
-"""A reader of the serving table: while a deploy switches, its sum never goes back and the table is never missing."""
+"""A reader of the serving table: during a deploy its sum must never go back and the table must never be missing."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ PAUSE_S = 0.05
 
 
 class NoSight(Exception):
-    """Nothing could be read just then: the database is busy, or not there yet."""
+    """Raised when nothing could be read: the database is busy or does not exist yet."""
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What was seen from ``at`` (seconds since the epoch) on; ``count`` is None where there was no table."""
+    """What was read from ``at`` (seconds since the epoch) on; ``count`` is None if the table was missing."""
 
     at: float
     count: int | None
 
 
 class Watch:
-    """Reads a sum again and again, in a thread; a context manager.
+    """A context manager that reads a sum repeatedly in a thread.
 
-    ``read``: the sum, None where there is no table; raises NoSight.
+    ``read``: returns the sum, or None if the table is missing; raises NoSight.
     """
 
     def __init__(self, read: Callable[[], int | None]) -> None:
@@ -53,7 +53,7 @@ class Watch:
 
     @property
     def looks_per_s(self) -> float:
-        """How often it has looked."""
+        """The number of reads per second."""
         return round(self.looks / max(self._ended - self._began, 0.001), 1)
 
     def _look(self) -> None:
@@ -68,7 +68,7 @@ class Watch:
 
 
 def sum_in_file(warehouse: Path, table: str = "totals", column: str = "sales") -> int | None:
-    """A column of a table of SQLite's, summed up; raises NoSight."""
+    """Return the sum of a column in an SQLite table, None if the table is missing; raises NoSight."""
     # A connection of its own each time, as readers come: none keeps an old table alive.
     try:
         with closing(sqlite3.connect(f"file:{warehouse}?mode=ro", uri=True, timeout=10)) as connection:
@@ -81,7 +81,9 @@ def sum_in_file(warehouse: Path, table: str = "totals", column: str = "sales") -
 
 
 def sum_in_database(url: str) -> int | None:
-    """The sales of all ``totals`` in a database of PostgreSQL's; raises NoSight."""
+    """Return the sum of ``sales`` in ``totals`` of a PostgreSQL database, None if the table is missing; raises
+    NoSight.
+    """
     try:
         with psycopg.connect(url) as connection:
             found = connection.execute("SELECT coalesce(sum(sales), 0) FROM totals").fetchone()
@@ -94,7 +96,7 @@ def sum_in_database(url: str) -> int | None:
 
 
 def find_steps_back(sights: list[Sight], *, until: float = float("inf")) -> list[str]:
-    """Where the sum went back or the table was gone, among what was seen before ``until``."""
+    """Return where the sum went back or the table was missing, among what was read before ``until``."""
     newest, found = 0, []
     for sight in sights:
         if sight.at >= until:

@@ -1,1 +1,3 @@
-"""Conformance: what the check answers, against what Spark does, and what every door answers to bad input."""
+"""Conformance: compares the answers of the check with what Spark does, and measures how every door responds to bad
+input.
+"""

@@ -1,7 +1,7 @@
-"""``python -m conformance.doors``: the same changes through every door, and whether each finds the same.
+"""``python -m conformance.doors``: passes the same changes through every door, and compares what each door finds.
 
-Doors: ``streamkeeper check``, a dry run, a warm and a cold deploy, a rollback; the last three as far as their
-assessment. Pairs of the matrix are packed into jobs of many queries, which are deployed once by a real driver.
+Doors: ``streamkeeper check``, a dry run, a warm and a cold deploy, a rollback; the last three only up to their
+assessment. Pairs of the matrix are packed into jobs with many queries, which are deployed once by a real driver.
 
 --pairs N       so many, evenly over the matrix; --pack N: queries a job
 --results FILE  a JSON line a pair: what each door found, and whether that is the same; pairs that are there are not
@@ -66,13 +66,13 @@ Found = frozenset[tuple[str, str, str]]
 
 
 class Doors(NamedTuple):
-    """What each door found: door -> query -> findings; or why it has no assessment."""
+    """What each door found, as door -> query -> findings, and door -> the reason if it has no assessment."""
 
     found: dict[str, dict[str, Found]]
     failed: dict[str, str]
 
     def differing(self, query: str) -> dict[str, list[list[str]]]:
-        """Door -> its findings, where not every door has the same; empty where they do."""
+        """Return door -> its findings if the doors disagree about the query; empty if they all agree."""
         seen = {door: each.get(query, frozenset()) for door, each in self.found.items()}
         if len(set(seen.values())) <= 1:
             return {}
@@ -80,13 +80,13 @@ class Doors(NamedTuple):
 
 
 def is_packable(case: Case) -> bool:
-    """Whether a case can be one query among others: confs and further files would be everybody's."""
+    """Return whether a case can be one query among others: confs and further files would apply to all of them."""
     plain = not (case.damage or case.declined or case.conf or case.candidate_conf)
     return plain and not (case.old.files or case.new.files)
 
 
 def write_jobs(folder: Path, cases: Mapping[str, Case], *, new: bool) -> None:
-    """One job file of all cases and a module for each, of the deployed or of the new side."""
+    """Write one job file for all cases and a module for each, of the deployed or of the new side."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, case in cases.items():
@@ -102,15 +102,16 @@ def write_jobs(folder: Path, cases: Mapping[str, Case], *, new: bool) -> None:
 
 
 def _render(job: Job, name: str) -> str:
-    """The job under a name of its own; the deployed side is really served, and the database of its function is not
-    there: both sides write nothing, in the same words."""
+    """Return the job under a name of its own. The deployed side really runs, and the database of its function does not
+    exist: both sides write nothing, with the same code.
+    """
     text = job.render().replace(f'name="{JOB_NAME}"', f'name="{JOB_NAME}_{name}"')
     text = text.replace("sqlite3.connect(DATABASE)", 'sqlite3.connect(":memory:" if DATABASE else "")')
     return text.replace(" connection.execute(", " context is None and connection.execute(")
 
 
 def ask_every_door(bed: Bed, cases: Mapping[str, Case]) -> Doors:
-    """Deploy the old side of all cases, then show the new one to every door."""
+    """Deploy the old side of all cases, then present the new side to every door."""
     for name, case in cases.items():
         case.data.place(bed.input / name, after=False)
         (bed.input / name / "out").mkdir()
@@ -152,7 +153,7 @@ def _check(bed: Bed) -> str:
 
 
 def assess_with(bed: Bed, operation: str, request: DeployRequest) -> Assessment | str:
-    """The assessment of a deploy that is given up after it; or its sentence, where there is none."""
+    """Return the assessment of a deploy that is aborted after it, or the operation's sentence if it has none."""
     deploy = Deploy.open(bed.installation, operation, request)
     deploy.run(until=Step.ASSESS)
     if deploy.state.operations[operation].outcome is None and not deploy.state.operations[operation].fall_back:
@@ -170,7 +171,7 @@ def _shown(findings: Iterable[Mapping[str, str]]) -> Found:
 
 
 def main() -> int:
-    """Run the bench; 1 where any door found something else, or nothing."""
+    """Run the bench; return 1 if any door found something different, or failed."""
     parser = argparse.ArgumentParser(prog="conformance.doors", description="Every door, and whether it finds the same.")
     parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--pack", type=int, default=10)

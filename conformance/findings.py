@@ -41,7 +41,9 @@ RECORDS = (ROOT / "bench/results/fuzz.jsonl", ROOT / "bench/results/matrix.jsonl
 
 
 class Recorded(NamedTuple):
-    """A finding that the check once gave about a pair: the pair's id and provider, the rule with its severity."""
+    """A finding that the check reported earlier about a pair: the pair's id and provider, and the rule with its
+    severity.
+    """
 
     id: str
     provider: str
@@ -81,7 +83,7 @@ def main() -> int:
 
 
 def read_recorded() -> list[Recorded]:
-    """Every finding of the recorded answers, in their order."""
+    """Return every finding of the recorded answers, in their order."""
     found: list[Recorded] = []
     for file in RECORDS:
         for line in map(json.loads, file.read_text().splitlines()):
@@ -91,7 +93,7 @@ def read_recorded() -> list[Recorded]:
 
 
 def draw(recorded: list[Recorded], seed: int, count: int, *, kafka: bool) -> list[Drawn]:
-    """As many findings, each of another kind; a pair that is not drawn any more is passed over."""
+    """Return ``count`` findings, each of a different kind; a pair that the grammar no longer draws is skipped."""
     left = list(recorded)
     Random(seed).shuffle(left)
     found: dict[str, Drawn] = {}
@@ -124,7 +126,9 @@ def _deploy(drawn: list[Drawn], root: Path, servers: str) -> None:
 
 
 def render_answer(answer: dict[str, Any]) -> str:
-    """An answer of ``check --batch`` as ``check`` prints it; the error of a check that gave no verdict."""
+    """Return an answer of ``check --batch`` in the form that ``check`` prints, or the error of a check without a
+    verdict.
+    """
     if "queries" not in answer:
         return str(answer.get("error", answer))
     queries = {
@@ -139,7 +143,7 @@ def render_answer(answer: dict[str, Any]) -> str:
 
 
 def kind_of(recorded: Recorded, answer: dict[str, Any]) -> str:
-    """The drawn kind of finding; if the answer has none of it any more, the kind of its strictest finding."""
+    """Return the drawn kind of finding or, if the answer no longer contains it, the kind of its strictest finding."""
     found = [finding for query in answer.get("queries", {}).values() for finding in query["findings"]]
     strictest = max(found, key=lambda each: list(Severity).index(Severity(each["severity"])), default=None)
     kinds = [f"{finding['rule']} ({finding['severity']})" for finding in (strictest, *found) if finding]

@@ -1,8 +1,10 @@
 """``python -m conformance.walk``: does the plan walker see every argument of every function of Spark?
 
-Each function's own examples (``ExpressionInfo``) are walked, then walked again with one literal changed at a time. Two
-plans that come out alike must also evaluate alike, or differ in a random seed alone. ``bench/results/walk.tsv`` holds
-a line per function: how many changes were told apart, came out alike and evaluate alike, and could not be built.
+Each function's own examples (``ExpressionInfo``) are walked, then walked again with one literal changed at a time. If
+the walker sees no difference between two plans, both must evaluate to the same rows, or differ only by a random seed.
+``bench/results/walk.tsv`` has one line per function: how many changes were distinguished, how many were not but
+evaluate to the same rows, how many were not although they evaluate differently, and how many examples could not be
+built.
 
 --only a,b    only these functions
 """
@@ -38,7 +40,7 @@ _FOLDING = (
     "PropagateEmptyRelation",
     "SimplifyConditionals",
 )
-"""Rules that would leave nothing of an expression over literals but its result."""
+"""Optimizer rules that would replace an expression over literals by its result."""
 
 _CONF = {
     "spark.sql.optimizer.excludedRules": ",".join(
@@ -51,7 +53,9 @@ _DIGIT = re.compile(r"\d")
 
 
 class Walked(msgspec.Struct):
-    """What came of one function. ``alike``: changes that were not told apart although they evaluate differently."""
+    """The result of one function. ``alike``: changes that the walker did not distinguish although they evaluate
+    differently.
+    """
 
     function: str
     told: int = 0
@@ -62,7 +66,7 @@ class Walked(msgspec.Struct):
 
 
 class FunctionWalk:
-    """Walks the examples of functions in one session, whose settings it changes."""
+    """Walks the examples of functions in one session; it changes settings of that session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -74,12 +78,12 @@ class FunctionWalk:
         self._registry: Any = spark._jsparkSession.sessionState().functionRegistry()
 
     def close(self) -> None:
-        """Take the session's settings back."""
+        """Unset the settings that were changed."""
         for key in _CONF:
             self._spark.conf.unset(key)
 
     def functions(self) -> dict[str, list[str]]:
-        """Function -> its examples, as SQL."""
+        """Return the examples of each function, as SQL."""
         found = {}
         names = self._registry.listFunction().iterator()
         while names.hasNext():
@@ -92,7 +96,7 @@ class FunctionWalk:
         return dict(sorted(found.items()))
 
     def walk(self, function: str, examples: list[str]) -> Walked:
-        """Every example against itself with one literal changed."""
+        """Compare every example with its variants, each of which has one literal changed."""
         result = Walked(function)
         for sql in examples:
             built = self._told(sql)
@@ -114,7 +118,9 @@ class FunctionWalk:
         return result
 
     def _told(self, sql: str) -> tuple[object, tuple[str, ...]] | None:
-        """What a query means, and the unknown classes in it; None for one that Spark does not take."""
+        """Return the walker's canonical form of a query and the unknown classes in it, or None if Spark rejects the
+        query.
+        """
         try:
             analyzed = self._spark.sql(sql)._jdf.queryExecution().analyzed()
             tree = self._walker.walk(self._walker.optimized(analyzed))
@@ -132,7 +138,7 @@ class FunctionWalk:
 
 
 def variants(sql: str) -> Iterator[str]:
-    """A query with one of its literals changed, in every way that may still be taken there."""
+    """Yield the query with one of its literals changed, in every way that may still be valid there."""
     for literal in _LITERAL.finditer(sql):
         text = literal[0]
         if text.startswith("'"):
@@ -151,13 +157,13 @@ def variants(sql: str) -> Iterator[str]:
 
 
 def line_of(walked: Walked) -> str:
-    """A function's line of the committed list."""
+    """Return a function's line of the committed list."""
     cells = (walked.told, walked.equal, len(walked.alike), walked.unbuilt, " ".join(sorted(walked.unknown)))
     return "\t".join((walked.function, *(str(each) for each in cells)))
 
 
 def main() -> int:
-    """Walk all; 1 when a change came out alike."""
+    """Walk the functions; return 1 if any change that evaluates differently was not distinguished."""
     from conformance.matrix.runs import open_session
 
     parser = argparse.ArgumentParser(prog="conformance.walk", description="Every argument of Spark's functions.")

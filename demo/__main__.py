@@ -85,7 +85,7 @@ def _wanted_port() -> int:
 
 
 def _end_politely() -> None:
-    """Turn any request to stop into one KeyboardInterrupt; ignore further requests during the cleanup."""
+    """Turn SIGINT, SIGTERM and SIGHUP into one KeyboardInterrupt; ignore further signals during the cleanup."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -24,7 +24,7 @@ from streamkeeper.model.run_names import operation_id
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` are set only if the operation has them.
 
-    ``first_commit_s``: seconds from the trigger of the run until every query of the candidate had committed, or
+    ``first_commit_s``: seconds from the trigger of the run until every query of the candidate had committed a batch or
     had found no input.
     """
 
@@ -62,7 +62,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Run:
-    """A triggered run. ``seen`` maps each task to its last printed state."""
+    """A triggered run. ``seen`` maps each task to the last state that was printed."""
 
     asked: Asked
     run_id: str
@@ -104,7 +104,7 @@ class Deployer:
         return [reports[run.run_id] for run in runs]
 
     def _look(self, run: Run) -> bool:
-        """Print new task states of a run; return whether the run is over, by the state of its last task."""
+        """Print the new task states of a run; return whether its last task and the run itself have finished."""
         tasks = self._api.tasks(run.asked.dag, run.run_id)
         for task_id, task in tasks.items():
             state = task["state"] or ""
@@ -147,7 +147,9 @@ class Deployer:
 
 
 def find_wrong(asked: Asked, done: OperationState) -> str:
-    """Return a description of an unexpected outcome of an operation, or "" if the outcome is as expected."""
+    """Return a description of what is unexpected about the outcome, verdict or transition of an operation, or an empty
+    text if all are as expected.
+    """
     if done.outcome is not asked.outcome:
         actual = done.outcome.value if done.outcome is not None else "nothing yet"
         return f"was to end as {asked.outcome.value}, and is {actual}"

@@ -1,4 +1,4 @@
-"""Measure the gap in the output at a handover, from the write times of both drivers' commits.
+"""Measures the gap in the output at a handover, from the write times of both drivers' commits.
 
 Both drivers wrote on this machine, so one clock applies to both.
 """
@@ -17,10 +17,12 @@ from streamkeeper.registry.journal import Journal
 
 
 def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str) -> float | None:
-    """Return the seconds from the old driver's last commit to the new driver's first one, the longest of all queries.
+    """Return the seconds between the old driver's last commit and the new driver's first one; with several queries, the
+    longest gap.
 
-    A rebuild's gap ends at the first commit after its output was swapped in. If the deploy fell back, the gap is that
-    from the candidate's last commit to the next commit of the old release. None if the operation replaced no driver.
+    A rebuild's gap ends at the first commit after its output was swapped in. If the deploy fell back, the gap is the
+    time between the candidate's last commit and the next commit of the old release. Returns None if the operation
+    replaced no driver.
     """
     state, entries = journal.state(), list(journal.entries())
     done = state.operations[operation]
@@ -32,9 +34,10 @@ def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str
 
 
 def moment_of_first_commit(journal: Journal, operation: str) -> float | None:
-    """Return when every query of the candidate had completed a trigger, in seconds since 1970, or None if it never did.
+    """Return the time, in seconds since 1970, at which every query of the candidate had completed a trigger, or None if
+    that never happened.
 
-    The time is that of the operation's record, which is some tenths of a second later.
+    The time is that of the operation's record, which is written some tenths of a second later.
     """
     tag = Step.FIRST_COMMIT.tag
     recorded = (
@@ -51,7 +54,9 @@ def last_before(commits: Path, moment: float) -> float | None:
 
 
 def first_after(commits: Path, moment: float, *, batch: int = -1) -> float | None:
-    """Return the write time of the first commit of a batch after ``batch`` that is later than ``moment``, or None."""
+    """Return the write time of the first commit that is later than ``moment`` and whose batch number is above
+    ``batch``, or None without such a commit.
+    """
     return min(
         (written_at for number, written_at in _written(commits) if written_at > moment and number > batch), default=None
     )

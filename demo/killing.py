@@ -1,4 +1,4 @@
-"""Kill a process of a current driver and verify that the driver resumes from its checkpoint."""
+"""Kills a process of a current driver and verifies that the driver resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamkeeper.runners.process_tree import find_tree, generation_of, mark
 
 
 class Victim(Enum):
-    """The process of a driver that is killed."""
+    """The kind of process of a driver that is killed."""
 
     PYTHON = "Python"
     JVM = "JVM"
@@ -27,9 +27,9 @@ class Victim(Enum):
 def kill_and_watch(
     system: System, victims: dict[str, Victim], tell: Tell, *, timeout_s: float = 600
 ) -> list[StepReport]:
-    """Send SIGKILL to one process of each job's driver, and wait until the restarted drivers have committed a batch.
+    """Send SIGKILL to one process of each job's driver, and wait until every restarted driver has committed a batch.
 
-    Raises StillWaiting, which names the jobs whose drivers did not commit in time.
+    Raises StillWaiting with the names of the jobs whose drivers did not commit in time.
     """
     began = time.monotonic()
     before = {job: _kill(system, job, victim, tell) for job, victim in victims.items()}
@@ -49,7 +49,7 @@ def kill_and_watch(
 
 
 def serving_driver(system: System, job: str) -> DriverStatus:
-    """Return the current driver's status; raises DeployFailed without a driver."""
+    """Return the current driver's status; raises DeployFailed if the job has no current driver."""
     installation = system.installation
     instance = installation.journal(job, "demo").state().serving_instance
     status = Control(installation.store, job, instance).read_status() if instance else None

@@ -1,4 +1,4 @@
-"""Run the acts one after the other, with the ledger after each, and write the final report."""
+"""Plays the acts one after the other, draws up the ledger after each, and writes the final report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed
 
 Ledger = Callable[[], list[Account]]
-"""Returns the current accounts. It reads the output first, so that all input for it was produced before."""
+"""A function that returns the current accounts. It reads the output before the input, so that every row in the output
+is already recorded as input.
+"""
 
 
 class LedgerReport(msgspec.Struct, frozen=True):
@@ -36,8 +38,8 @@ class LedgerReport(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``report.json``. ``ledger`` and ``accounts`` are the final ones, after all input was read.
 
-    ``commit`` and ``code``: of the checkout, empty without one; ``taken_at``: when the demonstration ended, in UTC;
-    ``cores``: of this machine.
+    ``commit`` and ``code`` identify the checkout and are empty without one; ``taken_at`` is the time at which the
+    report was written, in UTC; ``cores`` is the number of this machine's cores.
     """
 
     commit: str
@@ -52,7 +54,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def from_nothing(places: Places, screen: Screen, settings: Mapping[str, str]) -> Iterator[System]:
-    """Provide a system with new folders. Everything that the body started is stopped, even after an error."""
+    """Provide a system with new, empty folders. All processes that the body started are stopped at the end, even after
+    an error.
+    """
     system = System(places, screen.tell)
     system.environment.update(settings)
     system.stop()
@@ -79,7 +83,9 @@ def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) 
 
 
 def settle(system: System, jobs: tuple[str, ...], ledger: Ledger, screen: Screen) -> list[Account]:
-    """Let the jobs read the remaining input after the producers have stopped, drain the jobs and close the ledger."""
+    """After the producers have stopped, wait until the jobs have read the remaining input, drain the jobs, and return
+    the closed ledger.
+    """
     wait_until(lambda: not any(each.in_flight for each in ledger()), timeout_s=600, poll_s=0.5)
     system.drain(jobs)
     screen.tell(f"drained: {', '.join(jobs)}")

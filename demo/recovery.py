@@ -1,4 +1,4 @@
-"""The acts that back up and restore a checkpoint: a scheduled backup, its drill and a deleted checkpoint."""
+"""The acts that save and recover a job: a scheduled backup, its drill, a deleted checkpoint and a killed driver."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SCHEDULES = {
     "STREAMKEEPER_PRUNE_SCHEDULE": "never",
     "STREAMKEEPER_WATCH_SCHEDULE": "never",
 }
-"""Only backups start by schedule, in their act, so that each act is visible."""
+"""Only the backup starts by schedule, and only during its act, so that each act is visible on its own."""
 BY_HAND = {
     **SCHEDULES,
     "STREAMKEEPER_BACKUP_SCHEDULE": "never",
     # Show the recovery: a watch that acts would have started the driver first.
     "STREAMKEEPER_WATCH_ACTS": "no",
 }
-"""For the demos without a backup: nothing starts by schedule."""
+"""The settings of the demos without a backup: no DAG starts by schedule."""
 
 
 def hold_backups(airflow: Airflow) -> None:
@@ -58,7 +58,9 @@ def hold_backups(airflow: Airflow) -> None:
 
 
 def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 300) -> StepReport:
-    """Let the scheduler start a backup while the jobs run; raises StillWaiting or DeployFailed."""
+    """Let the scheduler start a backup while the jobs run; raises StillWaiting if it starts or finishes too late,
+    DeployFailed if it fails.
+    """
     began = time.monotonic()
     before = set(airflow.api.runs(BACKUP))
     airflow.api.set_paused(BACKUP, False)
@@ -75,7 +77,7 @@ def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout
 
 
 def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 600) -> StepReport:
-    """Run a drill of the newest snapshot, without the output; raises DeployFailed if the drill fails."""
+    """Run a drill of the newest snapshot and return the report; raises DeployFailed if the drill fails."""
     began = time.monotonic()
     run = airflow.api.trigger(DRILL, {"job": SALES_TOTALS})
     state = airflow.api.wait_for_run(DRILL, run, timeout_s=timeout_s)
@@ -89,9 +91,10 @@ def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 60
 
 
 def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell) -> list[StepReport]:
-    """Kill the driver and delete its checkpoint; the watch raises an incident, and the recovery restores it.
+    """Kill the driver and delete its checkpoint; the watch raises an incident, and the recovery restores the
+    checkpoint.
 
-    Raises DeployFailed if the watch names another problem, or still names a problem after the recovery.
+    Raises DeployFailed if the watch reports a different problem, or still reports a problem after the recovery.
     """
     checkpoint = Path(query_target(system.installation, SALES_TOTALS, QUERY).location)
     _kill(system, SALES_TOTALS)
@@ -110,7 +113,7 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
 def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell, job: str) -> list[StepReport]:
     """Kill every process of the driver; the watch raises an incident, and the recovery restarts the driver.
 
-    The watch may only notify. Raises like ``lose_and_recover``.
+    The watch must be configured to notify only, not to restart drivers itself. Raises like ``lose_and_recover``.
     """
     tell(f"  {_kill(system, job)} is killed, and its supervisor too")
     return recover_dead(system, airflow, deployer, tell, job, reason="its driver was killed")
@@ -132,7 +135,9 @@ def recover_dead(
 def _raise_and_recover(
     system: System, airflow: Airflow, deployer: Deployer, tell: Tell, recovery: Asked, *, wanted: str
 ) -> list[StepReport]:
-    """Run the watch, the recovery and the watch again. The first pass must raise the rule, the last no problem."""
+    """Run the watch, the recovery, and the watch a second time. The first pass must raise the rule ``wanted``, the last
+    one no problem.
+    """
     raised = _watched(system, airflow, tell, recovery.job, wanted=wanted)
     return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, recovery.job, wanted="")]
 
@@ -140,7 +145,9 @@ def _raise_and_recover(
 def _watched(
     system: System, airflow: Airflow, tell: Tell, job: str, *, wanted: str, timeout_s: float = 120
 ) -> StepReport:
-    """Trigger one pass of the watch. Afterwards only the rule ``wanted`` may be open; "" if no rule may be open."""
+    """Trigger one pass of the watch. Afterwards ``wanted`` must be the only open rule of severity ``page``; an empty
+    text means that none may be open.
+    """
     began = time.monotonic()
     state = airflow.api.wait_for_run(WATCH, airflow.api.trigger(WATCH, {}), timeout_s=timeout_s)
     found = IncidentLog(system.installation.store, job).state().open.values()
@@ -153,7 +160,9 @@ def _watched(
 
 
 def _kill(system: System, job: str) -> str:
-    """Kill every process of the current driver, so that no supervisor restarts it; return its name."""
+    """Kill every process of the current driver, including its supervisor, so that nothing restarts it; return the name
+    of the driver instance.
+    """
     instance = system.installation.journal(job, "demo").state().serving_instance
 
     def dead() -> bool:

@@ -11,7 +11,7 @@ from streamkeeper.errors import InvalidInput
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of one job's file. Each replaced text occurs exactly once. ``description`` describes the change."""
+    """A change of one job's file. Each text to replace must occur exactly once in the file."""
 
     job: str
     description: str

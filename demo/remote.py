@@ -1,4 +1,6 @@
-"""Starts the servers of a demo that uses S3, a cluster or HDFS, all in one process, and provides their addresses."""
+"""Starts the servers of a demo on S3 with a Spark cluster or on HDFS with YARN, all in one process, and provides their
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _START_S = 180.0
 
 
 def start_servers(system: System, kind: str) -> tuple[StartedProcess, Whereabouts]:
-    """Start servers of a kind from ``harness.remote_servers``, and give the system their addresses.
+    """Start the servers of a kind from ``harness.remote_servers``, and set their addresses in the environment of the
+    system.
 
     Raises InvalidInput if the servers exit, StillWaiting if they do not answer in time.
     """

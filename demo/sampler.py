@@ -15,7 +15,7 @@ Read = Callable[[], Mapping[Any, Totals]]
 
 
 class Samples:
-    """The observations so far. ``at`` is in seconds of one clock."""
+    """The observations so far. All moments are in seconds of the same clock."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -26,7 +26,7 @@ class Samples:
         self._began_at = self._last_at = self._moved_at = 0.0
 
     def note(self, moment: float, found: Mapping[Any, Totals]) -> None:
-        """Record one reading of the whole table. An empty reading means that the table was missing."""
+        """Record one reading of the whole table. An empty reading counts as a missing table."""
         if self.count == 0:
             self._began_at = self._last_at = self._moved_at = moment
         self.count += 1
@@ -44,7 +44,7 @@ class Samples:
 
     @property
     def per_second(self) -> float:
-        """Return the number of readings per second, over the whole time."""
+        """Return the average number of readings per second."""
         return (self.count - 1) / max(self._last_at - self._began_at, 1e-9)
 
     @property
@@ -62,7 +62,7 @@ class Samples:
 
 
 class Sampler:
-    """Reads in its own thread while the body of ``with`` runs. ``samples`` is complete after the body."""
+    """Reads the table in its own thread while the body of ``with`` runs. ``samples`` is complete after the body."""
 
     def __init__(self, read: Read, *, every_s: float = 0.04) -> None:
         self.samples = Samples()

@@ -1,4 +1,6 @@
-"""The demo itself: two jobs are deployed, changed, killed, lost and restored, under one ledger."""
+"""The main demo: two jobs are deployed, changed, killed, lost and restored, and one ledger counts lost and duplicated
+rows.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def run_demo(places: Places, screen: Screen) -> bool:
 
 
 def draw_up(places: Places) -> list[Account]:
-    """Return the current ledger. It reads the output first, so that all input for it was produced before."""
+    """Return the current ledger. The output is read before the input, so that every row in the output is already in the
+    input.
+    """
     totals, copied = read_totals(places.warehouse), list(read_event_ids(places.copies))
     sales, events = list(read_rows(places.input / SALES)), [row[0] for row in read_rows(places.input / EVENTS)]
     return [totals_so_far(SALES_TOTALS, sales, totals), events_so_far(EVENT_COPY, events, copied)]

@@ -29,7 +29,7 @@ class Screen:
         return time.monotonic() - self._began
 
     def tell(self, line: str) -> None:
-        """Print one line at once."""
+        """Print one line, preceded by the seconds since the start."""
         self._console.print(f"[dim]{self.elapsed_s:6.1f}[/] {line}", soft_wrap=True)
 
     def show_act(self, act: ActReport) -> None:
@@ -55,7 +55,7 @@ class Screen:
         self._console.print(table)
 
     def show_ledger(self, accounts: Sequence[Account]) -> None:
-        """Print the ledger as a table, with some of the differences."""
+        """Print the ledger as a table, followed by examples of the differences."""
         table = Table(title="The ledger: what went in against what came out", title_justify="left")
         for heading in ("job", "produced", "lost", "duplicated"):
             table.add_column(heading, justify="left" if heading == "job" else "right")

@@ -16,7 +16,9 @@ from streamkeeper.pages.page_address import page_address
 
 
 def bring_up(places: Places, screen: Screen, *, port: int) -> None:
-    """Start Airflow and the producer and deploy both jobs; an existing system continues where it stopped."""
+    """Start Airflow and the producer and deploy both jobs. If the system was started before, only its dead processes
+    are restarted.
+    """
     system = System(places, screen.tell)
     if system.was_started():
         revive(system, screen, port=port)

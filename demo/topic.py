@@ -29,7 +29,7 @@ class Topic:
 
     @classmethod
     def made_for(cls, system: System) -> Topic:
-        """Return a broker that is not running yet; raises NotFound or InvalidInput."""
+        """Return a topic whose broker is prepared but not started; raises NotFound or InvalidInput."""
         return cls(system, make_broker(_home(system.places)))
 
     def start(self) -> None:
@@ -47,7 +47,9 @@ class Topic:
         wait_for_broker(self.broker, Path(started.log), lambda: is_running(started))
 
     def stop_feed(self) -> None:
-        """Stop the producer once the broker has all events; raises DeployFailed if the broker lacks events."""
+        """Stop the producer after the broker has received all events; raises DeployFailed if it did not receive all of
+        them.
+        """
         self.system.stop_process(_FEED, grace_s=150)
         log = (self.system.places.root / f"{_FEED}.log").read_text().strip()
         produced = len(produced_events(self.system.places))
@@ -63,7 +65,7 @@ def produced_events(places: Places) -> Sequence[Event]:
 def wait_until_read(places: Places, ledger: Ledger, *, after: str, timeout_s: float = 180) -> int:
     """Wait until all events produced so far have reached the output; return their number.
 
-    Raises StillWaiting after the deadline; its message names the preceding act.
+    Raises StillWaiting after the deadline; ``after`` names the preceding event in its message.
     """
     behind = len(produced_events(places))
 

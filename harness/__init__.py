@@ -1,1 +1,3 @@
-"""What tests, demo and bench share: servers, Airflow, places to run in, input that keeps coming, and the ledger."""
+"""What the tests, the demo and the benchmarks share: servers, Airflow, folders to run in, a continuous input, and the
+ledger.
+"""

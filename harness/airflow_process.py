@@ -1,6 +1,6 @@
-"""Embedded Airflow: ``harness.standalone`` in a session of its own, with the settings a small machine needs.
+"""Embedded Airflow: runs ``harness.standalone`` in its own session, with settings for a small machine.
 
-Standalone does not watch its own children, so what counts as started is decided here: every component must report
+Standalone does not watch its own children, so this module decides when Airflow has started: every component must report
 healthy over HTTP before the deadline.
 """
 
@@ -25,22 +25,22 @@ NAME = "airflow"
 HOST = "127.0.0.1"
 DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 LOCK_WAIT_S = 60
-"""For the lock of SQLite's file; a scheduler that has waited for so long ends."""
+"""How long to wait for the lock of SQLite's file, in seconds; a scheduler that has waited this long exits."""
 _PREFIX = "AIRFLOW__"
 PARTS = ("scheduler", "dag-processor", "api-server", "triggerer")
-"""Processes of standalone's: it starts none of them again."""
+"""The processes that standalone starts; it restarts none of them."""
 _COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
 class Airflow(msgspec.Struct, frozen=True, kw_only=True):
-    """A started Airflow. ``url``: where a browser finds it."""
+    """A started Airflow. ``url`` is its address for browsers and REST clients."""
 
     process: StartedProcess
     url: str
 
     @property
     def api(self) -> AirflowApi:
-        """A client of its REST interface."""
+        """Return a client of its REST interface."""
         return AirflowApi(self.url)
 
 
@@ -53,10 +53,10 @@ def start_airflow(
     port: int = 0,
     settings: Mapping[str, str] | None = None,
 ) -> Airflow:
-    """Start Airflow on the project at ``root`` with everything it writes in ``home``; does not wait for it.
+    """Start Airflow on the project at ``root``, with all of its files in ``home``; does not wait until it is healthy.
 
-    ``port`` 0 chooses a free one; ``settings``: variables of Airflow's own, beside those of every Airflow here.
-    Raises InvalidInput when the port is taken.
+    ``port`` 0 chooses a free port. ``settings`` are additional variables, which take precedence over the usual settings
+    of the embedded Airflow. Raises InvalidInput if the port is taken.
     """
     make_folders(home)
     web, worker_logs, trigger_logs = choose_ports(port)
@@ -73,7 +73,9 @@ def start_airflow(
 
 
 def wait_until_healthy(airflow: Airflow, *, timeout_s: float = 180.0) -> None:
-    """Return once every component reports healthy; raises StillWaiting naming those that do not."""
+    """Return once every component reports healthy. Raises InvalidInput if Airflow exits, StillWaiting with the names of
+    the components that are not healthy in time.
+    """
     deadline = time.monotonic() + timeout_s
     missing = list(_COMPONENTS)
     while time.monotonic() < deadline:
@@ -96,19 +98,21 @@ def wait_until_healthy(airflow: Airflow, *, timeout_s: float = 180.0) -> None:
 
 
 def dead_parts(process: StartedProcess) -> list[str]:
-    """Parts of a standalone that runs of which no process is left."""
+    """Return the parts of a standalone Airflow that have no running process."""
     living = [part for part in PARTS for each in children_of(process) if _is_part(each, part)]
     return [part for part in PARTS if part not in living]
 
 
 def _is_part(command: Sequence[str], part: str) -> bool:
-    """By its arguments, or by the title that it gives itself: ``airflow api_server -- ...``."""
+    """Return whether a command line belongs to a part, by its arguments or by the title that the process sets:
+    ``airflow api_server -- ...``.
+    """
     words = [word.replace("_", "-") for argument in command for word in argument.split()]
     return part in words[:4]
 
 
 def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[int, int]) -> dict[str, str]:
-    """The settings of the embedded Airflow; the reason stands beside each that is not obvious."""
+    """Return the settings of the embedded Airflow; a comment explains each one that is not obvious."""
     key_file = _write_signing_key(home / "jwt-secret")
     values = {
         "CORE__DAGS_FOLDER": str(root / "dags"),
@@ -146,12 +150,14 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
 
 
 def without_airflow(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` without another Airflow's settings."""
+    """Return ``environ`` without the settings of any other Airflow."""
     return {name: value for name, value in environ.items() if not name.startswith("AIRFLOW_")}
 
 
 def choose_ports(wanted: int) -> tuple[int, int, int]:
-    """The web port (``wanted``, or a free one) and two more free ones; raises InvalidInput when it is taken."""
+    """Return the web port (``wanted``, or a free one for 0) and two more free ports; raises InvalidInput if ``wanted``
+    is taken.
+    """
     if wanted and not _is_free(wanted):
         raise InvalidInput(
             f"port {wanted} of {HOST} is taken", hint="stop what listens there, or set STREAMKEEPER_PORT to another"

@@ -1,4 +1,6 @@
-"""A site of its own in one directory, with input that keeps coming; leaving it ends every process it started."""
+"""An installation in its own directory, with a continuous input; all processes that it started are killed at the
+end.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,19 @@ from harness.producer import prepare, produce
 from streamkeeper.operations.jobs.installation import Installation
 
 COMMAND = ("-m", "streamkeeper.cli.main")
-"""What Python starts the ``streamkeeper`` command by."""
+"""The arguments with which Python starts the ``streamkeeper`` command."""
 APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-"""In a pid namespace of its own: as a command on another machine, it finds no driver in /proc."""
+"""Runs a command in its own pid namespace: like a command on a different machine, it finds no driver in /proc."""
 
 
 class Bed:
-    """``root/home``: the site; ``root/jobs``: the job files; ``root/input``: what the producer writes.
+    """An installation for tests. ``root/home`` is the installation's home, ``root/jobs`` holds the job files,
+    ``root/input`` holds the files of the producer.
 
-    ``checkpoints``: where they lie, if not in the site; ``master``: whose executors run the tasks, if not its drivers.
-    ``drivers``: who runs those, if not the machine of its commands, which then see no process but their own;
-    ``pod_template``: what Kubernetes' pods of them are made from.
+    ``checkpoints``: the location of the checkpoints, if not in the home; ``master``: the Spark master whose executors
+    run the tasks, if not the drivers themselves. ``drivers``: the system that runs the drivers, if not the machine of
+    the commands; the commands then run in their own pid namespace. ``pod_template``: the template of the drivers' pods
+    on Kubernetes.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class Bed:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its processes run in."""
+        """Return the environment of all processes of the installation."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("STREAMKEEPER_", "AIRFLOW"))}
         here = {
             "PYTHONPATH": f"{ROOT / 'plugins'}:{ROOT}",
@@ -77,7 +81,7 @@ class Bed:
 
     @property
     def installation(self) -> Installation:
-        """The site, for looking at it and for running operations in this process."""
+        """Return the installation, for inspecting it and for running operations in this process."""
         return Installation.from_environment(self.environment)
 
     def command(
@@ -87,7 +91,9 @@ class Bed:
         by: Sequence[str] = COMMAND,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the ``streamkeeper`` command as a person would; ``by``: another way to start it."""
+        """Run the ``streamkeeper`` command in its own process, as on a command line; ``by`` replaces the way in which
+        Python starts it.
+        """
         return subprocess.run(
             self.program(*arguments, by=by),
             env={**self.environment, **(extra or {})},
@@ -99,11 +105,11 @@ class Bed:
         )
 
     def program(self, *arguments: str, by: Sequence[str] = COMMAND) -> list[str]:
-        """The command's words."""
+        """Return the command line that runs the ``streamkeeper`` command with these arguments."""
         return [*(APART if self.drivers else ()), sys.executable, *by, *arguments]
 
     def processes(self) -> Iterator[psutil.Process]:
-        """Every process of every driver tree of this site, and of any copy of it below its root."""
+        """Yield every process of every driver tree of this installation, and of any copy of it below its root."""
         for process in psutil.process_iter():
             try:
                 environment = process.environ()
@@ -116,7 +122,7 @@ class Bed:
                 yield process
 
     def start_producer(self, *, rows: int = 20, every_s: float = 0.25, seed: int = 1, customers: int = 10) -> None:
-        """Keep writing input until ``stop_producer``; one producer at a time."""
+        """Write input continuously until ``stop_producer`` is called; does nothing if a producer is running."""
         if self._producer is not None:
             return
         self._pause.clear()
@@ -125,14 +131,16 @@ class Bed:
         self._producer.start()
 
     def stop_producer(self) -> None:
-        """No input after this returns."""
+        """Stop the producer and wait for it; it writes no input after this returns."""
         self._pause.set()
         if self._producer is not None:
             self._producer.join()
             self._producer = None
 
     def close(self) -> None:
-        """End every process of the site, supervisors first."""
+        """Stop the producer and kill every driver process of the installation, lowest pids first, so that supervisors
+        die before their drivers.
+        """
         self.stop_producer()
         for _ in range(3):
             found = sorted(self.processes(), key=lambda each: each.pid)
@@ -153,7 +161,7 @@ def fresh_bed(
     drivers: str = "",
     pod_template: str = "",
 ) -> Iterator[Bed]:
-    """A bed in an empty directory, closed at the end, also on Ctrl-C."""
+    """Provide a bed in an empty directory, and close it at the end, also after Ctrl-C."""
     shutil.rmtree(root, ignore_errors=True)
     bed = Bed(root, job_files, checkpoints, master, drivers, pod_template)
     try:

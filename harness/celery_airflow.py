@@ -1,4 +1,6 @@
-"""Airflow with CeleryExecutor: its servers on this machine, its workers on others, PostgreSQL and Redis between."""
+"""Airflow with CeleryExecutor: its servers run on this machine, its workers on others, connected by PostgreSQL and
+Redis.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from streamkeeper.errors import TemporaryError
 from streamkeeper.system.private_files import make_folders
 
 SHARED = "default"
-"""The queue that every worker serves."""
+"""The default queue, which every worker reads."""
 _PARTS = {
     "api-server": ["api-server", "--workers", "1"],
     "scheduler": ["scheduler", "--skip-serve-logs"],
@@ -40,7 +42,9 @@ def task_instance_mutation_hook(task_instance, dag_run=None):
 
 
 class CeleryAirflow(msgspec.Struct, frozen=True, kw_only=True):
-    """``environment``: what its own parts are started in; a worker's ``AIRFLOW_HOME`` is its machine's."""
+    """An Airflow with CeleryExecutor. ``environment`` is that of its servers; a worker gets the ``AIRFLOW_HOME`` of its
+    own machine.
+    """
 
     root: Path
     url: str
@@ -49,15 +53,17 @@ class CeleryAirflow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def api(self) -> AirflowApi:
-        """A client of its REST interface."""
+        """Return a client of its REST interface."""
         return AirflowApi(self.url)
 
     def send(self, queues: Mapping[str, str]) -> None:
-        """Send tasks that are made from now on to these queues, by their ids; ``""``: all others."""
+        """Route tasks that are created from now on to these queues, by their task ids; the id ``""`` stands for all
+        other tasks.
+        """
         (self.root / "queues.json").write_bytes(msgspec.json.encode(dict(queues)))
 
     def start(self) -> None:
-        """Start its parts; returns when all are healthy."""
+        """Migrate the database, start all servers, and return once all are healthy."""
         home = self.root / "airflow"
         make_folders(home / "config")
         file = str(self.root / "queues.json")
@@ -78,7 +84,9 @@ class CeleryAirflow(msgspec.Struct, frozen=True, kw_only=True):
     def start_worker(
         self, name: str, on: Machine, queues: str, environ: Mapping[str, str], *, python_path: str = ""
     ) -> StartedProcess:
-        """A worker on a machine, for these queues; ``environ``: of the installation there."""
+        """Start a worker for these queues on a machine; ``environ`` is the environment of the installation on that
+        machine.
+        """
         own = {"AIRFLOW_HOME": f"{environ['STREAMKEEPER_HOME']}/../airflow"}
         environment = {**self.environment, **environ, **own}
         if python_path:
@@ -100,7 +108,9 @@ class CeleryAirflow(msgspec.Struct, frozen=True, kw_only=True):
 def celery_airflow(
     root: Path, environ: Mapping[str, str], *, address: str, database: str, broker: str
 ) -> CeleryAirflow:
-    """One that is not started yet; its API server listens on ``address``, ``database`` and ``broker`` are URLs."""
+    """Return an Airflow that is not started yet. Its API server listens on ``address``; ``database`` and ``broker`` are
+    URLs.
+    """
     home = root / "airflow"
     make_folders(home)
     web, *log_ports = choose_ports(0)

@@ -1,4 +1,6 @@
-"""Which code a result was measured of: the commit, and the content of the folders that take part in every run."""
+"""Identifies the code that a result was measured with: the commit, and the content of the folders that take part in
+every run.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,26 @@ from pathlib import Path
 from harness.places import ROOT
 
 FOLDERS = ("plugins", "dags", "jobs")
-"""What is measured; all else in the repository measures, or says what was found."""
+"""The folders with the measured code; all other folders measure it or record the results."""
 DIRTY = "dirty"
 _DIGITS = 12
 
 
 def read_origin(root: Path = ROOT) -> dict[str, str]:
-    """The ``commit`` and the ``code`` that a result line or a report begins with."""
+    """Return the ``commit`` and the ``code`` with which each result line or report begins."""
     return {"commit": read_commit(root), "code": read_code(root)}
 
 
 def read_commit(root: Path = ROOT) -> str:
-    """The commit that is checked out, short."""
+    """Return the short id of the checked-out commit."""
     return _git(root, "rev-parse", "--short", "HEAD")
 
 
 def read_code(root: Path = ROOT, folders: Sequence[str] = FOLDERS) -> str:
-    """The ids of git's trees of these folders in the commit, as in ``plugins:0123456789ab dags:… jobs:…``.
+    """Return the ids of the git trees of these folders in the commit, as in ``plugins:0123456789ab dags:… jobs:…``.
 
-    The same text stands for the same files, whatever else a commit has changed; ``git rev-parse COMMIT:plugins`` tells
-    the id of any other commit. It ends with ``dirty`` if a file of these folders is not as committed, or is new.
+    Equal texts mean equal files, whatever else differs between two commits; ``git rev-parse COMMIT:plugins`` prints the
+    id for any other commit. The text ends with ``dirty`` if a file of these folders is new or differs from the commit.
     """
     trees = _git(root, "rev-parse", *(f"HEAD:{folder}" for folder in folders)).split()
     named = [f"{folder}:{tree[:_DIGITS]}" for folder, tree in zip(folders, trees, strict=True)]
@@ -36,7 +38,9 @@ def read_code(root: Path = ROOT, folders: Sequence[str] = FOLDERS) -> str:
 
 
 def is_changed(root: Path, *paths: str) -> bool:
-    """Whether a file below these paths, or anywhere without any, is not as committed, or is new and not ignored."""
+    """Return whether a file below these paths (or anywhere, without paths) differs from the commit, or is new and not
+    ignored.
+    """
     return bool(_git(root, "status", "--porcelain", "--", *paths))
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint directories with the names and contents that Spark 4.2.0 gives them, small and without Spark."""
+"""Creates small checkpoint directories without Spark, with the file names and contents that Spark 4.2.0 uses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ CONF = {"spark.sql.shuffle.partitions": "2"}
 
 
 def state_id(partition: int, version: int) -> str:
-    """The id in the names of one partition's files of one version."""
+    """Return the id in the file names of one version of a partition."""
     return str(UUID(int=(partition + 1) << 64 | version))
 
 
 class Tree:
-    """A checkpoint with one file source and one stateful operator of two partitions; ``kind`` says how state lies.
+    """A checkpoint with one file source and one stateful operator of two partitions; ``kind`` selects the layout of the
+    state.
 
-    ``stateless`` is a kind too. ``leftovers``: with the temporary files that crashes leave.
+    The kind ``stateless`` has no state. With ``leftovers``, the checkpoint also contains the temporary files that
+    crashes leave behind.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Tree:
 
     @staticmethod
     def list_files(root: Path, entry: int) -> None:
-        """Write the source log entry that precedes a plan, and not the plan."""
+        """Write the source log entry that precedes a plan, without the plan."""
         found = json.dumps({"path": f"file:///in/f{entry}.json", "timestamp": 1, "batchId": entry})
         (root / "sources" / "0" / str(entry)).write_text(f"v1\n{found}")
 
@@ -86,7 +88,7 @@ class Tree:
                     self.archive(f"{folder}/{name}.zip", version)
 
     def archive(self, name: str, version: int) -> None:
-        """A RocksDB snapshot with one SST and one log file of its own."""
+        """Write a RocksDB snapshot that has its own SST file and its own log file."""
         path = self.root / name
         sst, log = f"{version:06d}-a.sst", f"{version:06d}-a.log"
         metadata = {"sstFiles": [{"dfsSstFileName": sst, "sizeBytes": 3}], "logFiles": [{"dfsLogFileName": log}]}
@@ -106,7 +108,7 @@ class Tree:
 
 
 def salt_state(root: Path) -> None:
-    """Give every state file that still holds one letter content of its own."""
+    """Replace the placeholder content of every state file by content that is unique to the file."""
     for path in root.glob("state/*/*/**/*"):
         if path.is_file() and path.suffix in (".delta", ".snapshot", ".changelog", ".sst") and path.stat().st_size < 4:
             path.write_bytes(str(path.relative_to(root)).encode() + os.urandom(300))

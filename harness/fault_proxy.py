@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that fails on purpose: errors instead of answers, and answers that get lost."""
+"""A proxy in front of an S3 server that injects faults: it answers with errors, and it loses answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</M
 
 
 class Heard(NamedTuple):
-    """A request; ``path`` with its query, ``client``: what names itself its user agent."""
+    """A request that the proxy has received; ``path`` includes the query, ``client`` is the user agent."""
 
     method: str
     path: str
@@ -28,14 +28,14 @@ class Heard(NamedTuple):
 
 
 class FaultProxy:
-    """Passes requests on to ``endpoint``, but for the faults that it is told to make; ``made`` counts them by kind.
+    """Passes requests on to ``endpoint`` and injects the configured faults; ``made`` counts them by kind.
 
-    ``overwrites``: it is a store that knows no ``If-None-Match``: a client of ``endpoint`` which takes away what is
-    there before a PUT. ``lose``: so many answers to PUTs from now on are swallowed. ``refuse_share`` and
-    ``lose_share``: of all requests, and of those that write, the shares that are answered 503 without being passed on,
-    and whose answer is swallowed; drawn from ``seed``. ``heard`` is told of every request as it comes. ``meets``: a PUT
-    of an object whose path fits waits for another one of the same object, and both are passed on at once; none waits
-    any more after ``let_go``.
+    ``overwrites``: a client of ``endpoint`` that deletes the existing object before a PUT with ``If-None-Match``, which
+    simulates a store without support for this header. ``lose``: the number of answers to PUTs that are dropped from now
+    on. ``refuse_share``: the share of all requests that are answered with 503 without being passed on; ``lose_share``:
+    the share of writes whose answer is dropped; both are drawn from ``seed``. ``heard`` is called with every request as
+    it arrives. ``meets``: a PUT of an object whose path matches waits for a second PUT of the same object, and both are
+    passed on at once; after ``let_go`` no PUT waits any more.
     """
 
     def __init__(self, endpoint: str, *, seed: int = 0) -> None:
@@ -59,18 +59,18 @@ class FaultProxy:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop taking requests."""
+        """Stop accepting requests, and stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
 
     def refuses(self) -> bool:
-        """Whether the next request is answered with an error."""
+        """Decide whether the next request is answered with an error, and count it."""
         with self._lock:
             return self._note("refused", self._drawn.random() < self.refuse_share)
 
     def loses(self, method: str) -> bool:
-        """Whether the answer to a request that was passed on gets lost."""
+        """Decide whether the answer to a request that was passed on is dropped, and count it."""
         with self._lock:
             if method == "PUT" and self.lose:
                 self.lose -= 1
@@ -79,13 +79,15 @@ class FaultProxy:
             return self._note("lost", writes and self._drawn.random() < self.lose_share)
 
     def let_go(self) -> None:
-        """Nobody waits for another writer any more."""
+        """Release all waiting PUTs; later PUTs do not wait for a second writer any more."""
         with self._meeting:
             self.meets = None
             self._meeting.notify_all()
 
     def meet(self, path: str) -> None:
-        """Return once another writer of this object is here as well."""
+        """If the path matches ``meets``, wait until a second writer of this object has arrived, or the time limit is
+        reached.
+        """
         meets = self.meets
         if meets is None or not meets.search(path):
             return
@@ -106,7 +108,7 @@ class FaultProxy:
 
 @contextmanager
 def fault_proxy(endpoint: str, *, seed: int = 0) -> Iterator[FaultProxy]:
-    """A running proxy, stopped at the end."""
+    """Provide a running proxy, and stop it at the end."""
     proxy = FaultProxy(endpoint, seed=seed)
     try:
         yield proxy
@@ -119,7 +121,7 @@ class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has hung up is no news."""
+        """Ignore errors of a connection, such as a client that has disconnected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -169,4 +171,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Print nothing."""

@@ -1,4 +1,4 @@
-"""A store in which something happens before chosen calls: it fails, somebody else is faster, the process dies."""
+"""A store that injects faults before selected calls: the call fails, another writer is faster, or the process dies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from streamkeeper.errors import StoreUnavailable
 from streamkeeper.stores.contract import Store
 
 Before = Callable[[str, str], None]
-"""Called with the call (read, create, replace, list, delete) and its key or prefix; what it raises, the call raises."""
+"""Called with the kind of the call (read, create, replace, list, delete) and its key or prefix; an error that it raises
+becomes the error of the call.
+"""
 WRITES = ("create", "replace", "delete")
 
 
 class FaultStore(Store):
-    """``inner``, with ``before`` called ahead of each of its calls."""
+    """A store that passes each call on to ``inner``, after calling ``before``."""
 
     def __init__(self, inner: Store, before: Before) -> None:
         self.url = inner.url
@@ -48,7 +50,9 @@ class FaultStore(Store):
 
 
 class AtCall:
-    """Strikes before the ``nth`` of the calls that count, and never for 0; ``calls``: how many there were."""
+    """Calls ``strike`` before the ``nth`` matching call, or never for 0; ``calls`` is the number of matching calls so
+    far.
+    """
 
     def __init__(self, nth: int, strike: Callable[[], None], *, of: tuple[str, ...] = ()) -> None:
         self.calls = 0
@@ -63,7 +67,9 @@ class AtCall:
 
 
 def unavailable(call: str = "", *, key: str = "") -> Before:
-    """Such a call of a key with that in it raises StoreUnavailable; every call, or any key, where none is named."""
+    """Return a function that raises StoreUnavailable for a call whose key contains ``key``. An empty ``call`` or
+    ``key`` matches all.
+    """
 
     def refuse(asked: str, where: str) -> None:
         if call in ("", asked) and key in where:

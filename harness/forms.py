@@ -1,4 +1,4 @@
-"""What the trigger form would hold for a deploy of the two jobs that read the producer's files."""
+"""The values of the trigger form for deploys of the two jobs that read the producer's files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONF = {
 
 
 def deploy_conf(places: Places, job: str, *, files_per_trigger: int, reason: str, **fields: Any) -> dict[str, Any]:
-    """What the trigger form would hold for a deploy of ``job``."""
+    """Return the values of the trigger form for a deploy of ``job``."""
     reads, writes = {
         SALES_TOTALS: (SALES, {"warehouse": f"secret://env/{WAREHOUSE_VARIABLE}"}),
         EVENT_COPY: (EVENTS, {"output": str(places.copies)}),

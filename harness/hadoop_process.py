@@ -1,4 +1,4 @@
-"""Hadoop's own servers on loopback ports, of the jars that ``make connectors`` fetches and those of pyspark."""
+"""Hadoop's own servers on loopback ports, run from the jars that ``make connectors`` fetches and those of pyspark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ appender.c.layout.pattern=%d %p %c{1}: %m%n
 
 
 def has_jars() -> bool:
-    """Whether ``make connectors`` has fetched the servers."""
+    """Return whether ``make connectors`` has fetched the servers."""
     return any(JARS.glob("hadoop-client-minicluster-*.jar"))
 
 
@@ -41,9 +41,9 @@ Servers = TypeVar("Servers", bound="HadoopProcesses")
 
 
 class HadoopProcesses:
-    """Servers in ``home``, each by the class that runs it; ``conf``: what HADOOP_CONF_DIR is to name.
+    """Servers that run in ``home``, each identified by its main class; ``conf`` is the folder for HADOOP_CONF_DIR.
 
-    ``given``: variables that they have beside their own.
+    ``given``: additional environment variables of the servers.
     """
 
     def __init__(self, home: Path, given: Mapping[str, str] | None = None) -> None:
@@ -55,26 +55,26 @@ class HadoopProcesses:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client needs."""
+        """Return the environment variables that a client needs."""
         return {"HADOOP_CONF_DIR": str(self.conf)}
 
     def start(self) -> None:
-        """Run them; returns once they can be used. Raises InvalidInput or StillWaiting."""
+        """Start the servers, and return once they can be used. Raises InvalidInput or StillWaiting."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Kill all of them."""
+        """Kill all servers."""
         for process in self._running.values():
             process.kill()
             process.wait(10)
         self._running = {}
 
     def process(self, program: str) -> subprocess.Popen[bytes]:
-        """The one that runs a class."""
+        """Return the process of the server with this main class."""
         return self._running[program]
 
     def launch(self, program: str) -> None:
-        """Start a server; its words go to ``log``."""
+        """Start a server; its output is appended to ``home/log``."""
         with open(self.home / "log", "ab") as log:
             self._running[program] = subprocess.Popen(
                 [*self._java(), program],
@@ -86,7 +86,9 @@ class HadoopProcesses:
             )
 
     def wait(self, what: str, works: Callable[[], bool]) -> None:
-        """Raises InvalidInput when one of them has ended, StillWaiting when it takes too long."""
+        """Wait until ``works`` returns true. Raises InvalidInput if a server exits, StillWaiting if it takes too
+        long.
+        """
         deadline = time.monotonic() + _START_S
         while not works():
             if ended := [program for program, process in self._running.items() if process.poll() is not None]:
@@ -96,7 +98,7 @@ class HadoopProcesses:
             time.sleep(0.1)
 
     def run(self, program: str, *words: str) -> None:
-        """A command to its end; raises InvalidInput when it fails."""
+        """Run a command until it finishes; raises InvalidInput if it fails."""
         done = subprocess.run(
             [*self._java(), program, *words],
             cwd=self.home,
@@ -111,7 +113,7 @@ class HadoopProcesses:
             raise InvalidInput(f"{program} {' '.join(words)} failed: {(done.stdout + done.stderr)[-2000:]}")
 
     def write(self, name: str, settings: Mapping[str, str]) -> None:
-        """One of the files in ``conf``."""
+        """Write a settings file into ``conf``."""
         properties = (
             f"<property><name>{key}</name><value>{escape(value)}</value></property>" for key, value in settings.items()
         )
@@ -138,7 +140,7 @@ class HadoopProcesses:
 
 @contextmanager
 def started(server: Servers) -> Iterator[Servers]:
-    """The same, running for as long as the body does; its home is removed at the end."""
+    """Start the servers, provide them while the body runs, and stop them and remove their home at the end."""
     try:
         server.start()
         yield server

@@ -1,4 +1,4 @@
-"""A real HDFS on loopback ports, a NameNode and a DataNode, of the jars that ``make connectors`` fetches."""
+"""A real HDFS on loopback ports (a NameNode and a DataNode), run from the jars that ``make connectors`` fetches."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 
 
 class HdfsServer(HadoopProcesses):
-    """A running HDFS at ``url``; whoever started it is its superuser, and other users have no more than they are given.
+    """An HDFS at ``url``. The user who starts it is its superuser; other users have only the rights that they are
+    granted.
 
-    ``http``: its WebHDFS, ``http://host:port``.
+    ``http``: the address of its WebHDFS, ``http://host:port``.
     """
 
     def __init__(self, home: Path) -> None:
@@ -49,9 +50,9 @@ class HdfsServer(HadoopProcesses):
         self.write("hdfs-site.xml", settings)
 
     def start(self) -> None:
-        """Make its file system where there is none, and run both; returns once a file can be written.
+        """Create the file system if it does not exist, start both servers, and return once a file can be written.
 
-        Raises InvalidInput when one of them has ended, StillWaiting when it takes too long.
+        Raises InvalidInput if a server exits, StillWaiting if it takes too long.
         """
         if not (self.home / "names" / "current").exists():
             self.run(_NAMENODE, "-format", "-nonInteractive", "-force")
@@ -60,18 +61,18 @@ class HdfsServer(HadoopProcesses):
         self.wait("HDFS does not take files", self._takes_files)
 
     def set_safe_mode(self, wanted: str) -> None:
-        """``enter`` or ``leave``."""
+        """Switch the safe mode; ``wanted`` is ``enter`` or ``leave``."""
         self.run(_ADMIN, "-safemode", wanted)
 
     def give(self, url: str, user: str) -> None:
-        """Make a directory, and make it that user's, who may write nowhere else."""
+        """Create a directory and make ``user`` its owner, who may write nowhere else."""
         path = url.removeprefix(self.url)
         for wanted in ("MKDIRS", f"SETOWNER&owner={user}"):
             asked = f"{self.http}/webhdfs/v1{path}?op={wanted}&user.name={getpass.getuser()}"
             urllib.request.urlopen(urllib.request.Request(asked, method="PUT"), timeout=10).close()
 
     def owners(self, url: str) -> Counter[str]:
-        """Whose the files below a directory are: how many of each user."""
+        """Return how many files below a directory each user owns."""
         path, found = url.removeprefix(self.url), Counter[str]()
         asked = f"{self.http}/webhdfs/v1{path}?op=LISTSTATUS&user.name={getpass.getuser()}"
         with urllib.request.urlopen(asked, timeout=10) as answer:
@@ -84,7 +85,9 @@ class HdfsServer(HadoopProcesses):
         return found
 
     def _takes_files(self) -> bool:
-        """Whether a file can be written: a DataNode is known before it has told of its disk."""
+        """Return whether a file can be written; a DataNode is registered before it has reported its disk, so its
+        registration is not enough.
+        """
         asked = f"{self.http}/webhdfs/v1/ready?op=CREATE&noredirect=true&overwrite=true&user.name={getpass.getuser()}"
         try:
             with urllib.request.urlopen(urllib.request.Request(asked, method="PUT"), timeout=5) as answer:
@@ -97,7 +100,7 @@ class HdfsServer(HadoopProcesses):
 
 @contextmanager
 def hdfs_server(home: Path) -> Iterator[HdfsServer]:
-    """A server with an empty file system in ``home``, for as long as the body runs; all of it is removed at the end."""
+    """Provide a running HDFS with an empty file system in ``home``; it is stopped and removed at the end."""
     if not has_jars():
         raise NotFound("HDFS's jars are not there", hint="make connectors")
     with started(HdfsServer(home)) as server:

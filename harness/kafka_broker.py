@@ -1,7 +1,7 @@
-"""A real Kafka broker (KRaft, one process) on local ports; its programs are the jars that ``make connectors`` fetches.
+"""A real Kafka broker (KRaft, one process) on local ports, run from the jars that ``make connectors`` fetches.
 
-Whoever starts one gives it a directory, in which its ports and its records outlive the process: started again there, it
-is the same broker.
+Its directory keeps its ports and its records after the process has stopped: a process that is restarted there is the
+same broker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _START_S = 90.0
 
 
 class KafkaBroker:
-    """A running broker at ``servers``; every call returns once the broker has done it."""
+    """A broker at ``servers``; every call returns only after the broker has completed the request."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -38,7 +38,7 @@ class KafkaBroker:
 
     @property
     def admin(self) -> AdminClient:
-        """A client for everything that is no record."""
+        """Return a client for administration, such as creating topics."""
         from confluent_kafka.admin import AdminClient
 
         if self._admin is None:
@@ -47,7 +47,7 @@ class KafkaBroker:
         return self._admin
 
     def answers(self) -> bool:
-        """Whether it can be asked for its topics."""
+        """Return whether the broker answers a request for its topics."""
         from confluent_kafka import KafkaException
 
         try:
@@ -56,7 +56,7 @@ class KafkaBroker:
             return False
 
     def create_topic(self, name: str = "", *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """A new topic; its name, made up where none is given."""
+        """Create a topic and return its name; without a name, one is generated."""
         from confluent_kafka.cimpl import NewTopic
 
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
@@ -65,11 +65,13 @@ class KafkaBroker:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic with all it holds."""
+        """Delete a topic with all of its records."""
         self.admin.delete_topics([name])[name].result(30)
 
     def produce(self, topic: str, values: Iterable[object], *, partition: int = 0, at_ms: int = 0) -> None:
-        """Append values to a partition, as JSON; ``at_ms``: the records' own time, 0 for now."""
+        """Append values to a partition, as JSON; ``at_ms`` is the timestamp of the records in milliseconds, or 0 for
+        the current time.
+        """
         from confluent_kafka import Producer
 
         failed: list[str] = []
@@ -87,7 +89,7 @@ class KafkaBroker:
         assert failed == []
 
     def delete_records(self, topic: str, before: int, *, partition: int = 0) -> None:
-        """Remove the records below an offset, as retention does."""
+        """Delete the records below the offset ``before``, as retention does."""
         from confluent_kafka import TopicPartition
 
         asked = TopicPartition(topic, partition, before)
@@ -95,7 +97,7 @@ class KafkaBroker:
         assert future.result(30).low_watermark == before
 
     def range_of(self, topic: str, *, partition: int = 0) -> tuple[int, int]:
-        """The oldest offset that is held, and the next one to be written."""
+        """Return the oldest offset of a partition and the next offset to be written."""
         from confluent_kafka import Consumer, TopicPartition
 
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "range", "logger": quiet()})
@@ -107,14 +109,14 @@ class KafkaBroker:
 
 
 def has_jars() -> bool:
-    """Whether ``make connectors`` has fetched what a broker and its readers need."""
+    """Return whether ``make connectors`` has fetched the jars that a broker and its readers need."""
     return any((CONNECTORS / "broker").glob("kafka_*.jar")) and any((CONNECTORS / "kafka").glob("*.jar"))
 
 
 def make_broker(home: Path) -> KafkaBroker:
-    """Choose ports and write a broker's settings and empty log into ``home``; it does not run yet.
+    """Choose ports, and write a broker's settings and its empty log into ``home``; the broker is not started.
 
-    Raises NotFound without its jars or Java, InvalidInput when its log cannot be made.
+    Raises NotFound if the jars or Java are missing, InvalidInput if the log cannot be created.
     """
     if not has_jars():
         raise NotFound("Kafka's jars are not there", hint="make connectors")
@@ -141,12 +143,12 @@ def make_broker(home: Path) -> KafkaBroker:
 
 
 def command_of(home: Path) -> list[str]:
-    """What starts the broker that was made in ``home``."""
+    """Return the command that starts the broker of ``home``."""
     return [*_java(home), "kafka.Kafka", str(_config(home))]
 
 
 def launch_broker(home: Path) -> subprocess.Popen[bytes]:
-    """Start the broker that was made in ``home``, its output at the end of ``home/log``; does not wait for it."""
+    """Start the broker of ``home`` without waiting for it; its output is appended to ``home/log``."""
     with (home / "log").open("ab") as log:
         return subprocess.Popen(
             command_of(home),
@@ -159,7 +161,7 @@ def launch_broker(home: Path) -> subprocess.Popen[bytes]:
 
 
 def wait_for_broker(broker: KafkaBroker, log: Path, is_running: Callable[[], bool]) -> None:
-    """Return once it answers; raises InvalidInput when it has ended, StillWaiting when it takes too long."""
+    """Return once the broker answers; raises InvalidInput if it exits, StillWaiting if it takes too long."""
     deadline = time.monotonic() + _START_S
     while not broker.answers():
         if not is_running():
@@ -171,7 +173,9 @@ def wait_for_broker(broker: KafkaBroker, log: Path, is_running: Callable[[], boo
 
 @contextmanager
 def running_broker(home: Path) -> Iterator[KafkaBroker]:
-    """A broker with all of its files in ``home``, for as long as the body runs; raises as the functions above do."""
+    """Provide a running broker with all of its files in ``home``, and kill it at the end; raises like ``make_broker``
+    and ``wait_for_broker``.
+    """
     broker = make_broker(home)
     process = launch_broker(home)
     try:
@@ -183,7 +187,9 @@ def running_broker(home: Path) -> Iterator[KafkaBroker]:
 
 
 def quiet() -> logging.Logger:
-    """librdkafka tells every attempt to reach a broker that is still starting on stderr."""
+    """Return a logger that suppresses librdkafka's messages; otherwise each attempt to connect to a starting broker is
+    printed on stderr.
+    """
     logger = logging.getLogger("librdkafka")
     logger.setLevel(logging.CRITICAL)
     return logger

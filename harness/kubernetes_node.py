@@ -1,8 +1,8 @@
-"""A real Kubernetes of one node, of the programs that ``make kubernetes`` builds; needs root.
+"""A real Kubernetes cluster of one node, run from the programs that ``make kubernetes`` builds; needs root.
 
-Etcd, API server, controllers, scheduler, kubelet and containerd below one folder, on ports of their own; pods have
-addresses on a bridge that is there for as long as the node. Their image holds nothing but links: all else is mounted
-read-only from this machine, so that a driver has this checkout and its environment at the same paths.
+Etcd, API server, controllers, scheduler, kubelet and containerd run below one folder, on their own ports; pods have
+addresses on a bridge that exists as long as the node. The pods' image contains only links: everything else is mounted
+read-only from this machine, so that a driver finds this checkout and its environment at the same paths.
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ NAMESPACE = "streaming"
 _NODE = "node"
 _START_S = 90.0
 _UNSEEN_S = 20
-"""From here on a node whose kubelet is silent is not ready."""
+"""After this many seconds without a report of its kubelet, a node is not ready."""
 _AWAY_S = 10
-"""So much later its pods are marked for deletion."""
+"""This many seconds after that, the node's pods are marked for deletion."""
 _FILES = "/usr", "/etc/ssl", "/etc/alternatives"
 
 
 def has_programs() -> bool:
-    """Whether ``make kubernetes`` has built them, and they can be run here."""
+    """Return whether ``make kubernetes`` has built the programs, and whether they can run here."""
     return (PROGRAMS / "kubelab").is_file() and os.geteuid() == 0 and shutil.which("containerd") is not None
 
 
 class KubernetesNode:
-    """A running node; ``kubeconfig``, ``token``: an administrator's; ``operator``: the file of who starts drivers."""
+    """A Kubernetes node. ``kubeconfig`` and ``token`` have an administrator's rights; ``operator`` is the kubeconfig
+    file of the account that starts drivers.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -63,26 +65,28 @@ class KubernetesNode:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What operations need, with the rights of deploy/kubernetes."""
+        """Return the environment variables that operations need, with the rights of deploy/kubernetes."""
         return {"KUBECONFIG": str(self.operator)}
 
     @property
     def server(self) -> str:
-        """URL of the API server."""
+        """Return the URL of the API server."""
         return f"https://127.0.0.1:{self._api}"
 
     @property
     def authority(self) -> Path:
-        """The certificate that its own is signed by."""
+        """Return the certificate of the authority that has signed the API server's certificate."""
         return self.home / "pki" / "ca.crt"
 
     @property
     def address(self) -> str:
-        """The node's own, which its pods reach."""
+        """Return the node's own address, which its pods can reach."""
         return f"{self._net}.1"
 
     def start(self) -> None:
-        """Run everything; returns once the node takes pods in the namespace. Raises InvalidInput or StillWaiting."""
+        """Start all programs, and return once the node accepts pods in the namespace. Raises InvalidInput or
+        StillWaiting.
+        """
         self._certify()
         self._configure()
         _run("ip", "link", "add", self._name, "type", "bridge")
@@ -105,7 +109,7 @@ class KubernetesNode:
         self._write_kubeconfig_of_the_operator()
 
     def stop(self) -> None:
-        """End all pods and programs, and take away mounts, networks and rules."""
+        """Stop all pods and programs, and remove the mounts, the bridge and the control groups."""
         self.thaw_kubelet()
         for name in reversed([name for name in self._running if name != "containerd"]):
             self._end(name)
@@ -122,13 +126,13 @@ class KubernetesNode:
                     folder.rmdir()
 
     def kubectl(self, *words: str) -> str:
-        """What it prints; empty where it fails."""
+        """Run ``kubectl`` and return its output, or an empty text if it fails."""
         command = [str(PROGRAMS / "kubelab"), "kubectl", "--kubeconfig", str(self.kubeconfig), *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout if done.returncode == 0 else ""
 
     def apply(self, folder: Path) -> None:
-        """As ``kubectl apply -k``; raises InvalidInput."""
+        """Apply a folder with ``kubectl apply -k``; raises InvalidInput if that fails."""
         if not self.kubectl("apply", "-k", str(folder)):
             raise InvalidInput(f"{folder} cannot be applied")
 
@@ -137,46 +141,48 @@ class KubernetesNode:
         self.write_kubeconfig(self.operator, token.strip())
 
     def read(self, kind: str, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
-        """An object as the API server has it; empty where there is none."""
+        """Return an object of the API server, or an empty dict if it does not exist."""
         found = self.kubectl("get", kind, name, "-n", namespace, "-o", "json")
         return dict(json.loads(found)) if found else {}
 
     def freeze_kubelet(self) -> None:
-        """The kubelet stops; what it has started goes on."""
+        """Suspend the kubelet with SIGSTOP; the containers that it has started continue to run."""
         self._running["kubelet"].send_signal(signal.SIGSTOP)
 
     def thaw_kubelet(self) -> None:
-        """It goes on."""
+        """Resume the kubelet with SIGCONT, if it was started."""
         if "kubelet" in self._running:
             self._running["kubelet"].send_signal(signal.SIGCONT)
 
     @property
     def kubelet(self) -> int:
-        """Its pid."""
+        """Return the kubelet's pid."""
         return self._running["kubelet"].pid
 
     def shims(self) -> list[int]:
-        """Pids of the processes that hold pods' containers, also those of a containerd that was replaced."""
+        """Return the pids of the processes that hold the pods' containers, including those of a containerd that was
+        replaced.
+        """
         socket = f"{self.home}/containerd.sock"
         return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal() and socket in _words(each)]
 
     def revive_kubelet(self) -> None:
-        """Start it again if it has ended."""
+        """Restart the kubelet if its process has exited."""
         if self._running["kubelet"].poll() is not None:
             self.launch_kubelet()
 
     def restart_kubelet(self) -> None:
-        """Killed and started again, which it makes its node known with."""
+        """Kill and restart the kubelet, which makes it register its node again."""
         self._running["kubelet"].kill()
         self._running["kubelet"].wait(10)
         self.launch_kubelet()
 
     def wait_ready(self) -> None:
-        """Raises StillWaiting where it does not take pods in time."""
+        """Wait until the node is ready for pods; raises StillWaiting if that takes too long."""
         self._wait("node", lambda: " Ready" in self.kubectl("get", "nodes"))
 
     def lose_containers(self) -> None:
-        """Kubelet and containerd are killed, and others started that know nothing of what runs."""
+        """Kill kubelet and containerd, and start new ones that have no record of the running containers."""
         for name in ("kubelet", "containerd"):
             process = self._running.pop(name)
             process.kill()
@@ -190,7 +196,9 @@ class KubernetesNode:
         self.launch_kubelet()
 
     def template(self, *shared: Path, host_network: bool = False) -> dict[str, Any]:
-        """A driver's pod with this checkout in it; ``shared``: folders that it may write to, too."""
+        """Return the template of a driver's pod, which has this checkout mounted; ``shared`` are additional folders
+        that the pod may write to.
+        """
         java = Path(find_java(os.environ)).resolve().parents[1]
         own = {str(ROOT), str(Path(sys.prefix).resolve()), str(Path(sys.base_prefix).resolve()), str(java)}
         configured = [str(path) for path in Path("/etc").glob("java-*")]
@@ -229,20 +237,22 @@ class KubernetesNode:
         }
 
     def template_on_host(self, file: Path, *shared: Path) -> Path:
-        """One for pods on this machine's own network, where its servers are, with S3's variables of this process."""
+        """Write a template for pods on this machine's own network, where its servers listen, with this process's S3
+        variables; return the file.
+        """
         template = self.template(*shared, host_network=True)
         given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         template["spec"]["containers"][0]["env"] += [{"name": name, "value": value} for name, value in given.items()]
         return self.write_template(file, template)
 
     def write_template(self, file: Path, pod: Mapping[str, Any]) -> Path:
-        """As STREAMKEEPER_POD_TEMPLATE names it."""
+        """Write a pod template to the file that STREAMKEEPER_POD_TEMPLATE is to name; return the file."""
         draft = file.with_name(f".{secrets.token_hex(4)}-{file.name}")
         draft.write_text(yaml.safe_dump(dict(pod)))
         return draft.replace(file)
 
     def launch_kubelet(self) -> None:
-        """Start it; what runs of it before must have ended."""
+        """Start the kubelet; an earlier kubelet process must have exited."""
         self._component(
             "kubelet",
             *("--config", "kubelet.yaml", "--kubeconfig", str(self.kubeconfig), "--hostname-override", _NODE),
@@ -304,7 +314,7 @@ class KubernetesNode:
                 process.wait(10)
 
     def _end_containers(self) -> None:
-        """Whatever still runs, and of a containerd that was replaced what its shims hold."""
+        """Kill all containers that still run, including those that the shims of a replaced containerd hold."""
         shims = self.shims()
         for shim in shims:
             for child in _children(shim):
@@ -329,13 +339,15 @@ class KubernetesNode:
         return (self.home / "logs" / name).read_text(errors="replace")[-2000:]
 
     def _groups(self) -> list[Path]:
-        """Its own control group, of each controller where they are apart."""
+        """Return the node's own control group; with cgroup v1, one for each controller."""
         root = Path("/sys/fs/cgroup")
         roots = [root] if (root / "cgroup.controllers").exists() else [path for path in root.iterdir() if path.is_dir()]
         return [path / self._name for path in roots if not path.is_symlink()]
 
     def _certify(self) -> None:
-        """A certificate for the API server, a key for service accounts, and an administrator."""
+        """Create a certificate for the API server, a key for service accounts, and an administrator's token and
+        kubeconfig.
+        """
         pki = self.home / "pki"
         names = ",".join(f"IP:{each}" for each in ("127.0.0.1", self.address, "10.96.0.1"))
         (pki / "names").write_text(f"subjectAltName={names},DNS:kubernetes.default.svc")
@@ -350,7 +362,7 @@ class KubernetesNode:
         self.write_kubeconfig(self.kubeconfig, self.token)
 
     def write_kubeconfig(self, file: Path, token: str) -> None:
-        """That of whoever has the token."""
+        """Write a kubeconfig file that authenticates with the token."""
         trusted = base64.b64encode(self.authority.read_bytes()).decode()
         server = {"server": self.server, "certificate-authority-data": trusted}
         config = {
@@ -387,7 +399,7 @@ class KubernetesNode:
 
 @contextmanager
 def lone_node() -> Iterator[KubernetesNode]:
-    """A node below a folder of its own, which goes with it."""
+    """Provide a node below a temporary folder, which is removed at the end."""
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
     try:
         with kubernetes_node(home / "node") as node:
@@ -398,7 +410,9 @@ def lone_node() -> Iterator[KubernetesNode]:
 
 @contextmanager
 def kubernetes_node(home: Path) -> Iterator[KubernetesNode]:
-    """A node below ``home``, for as long as the body runs; all of it is removed at the end."""
+    """Provide a running node below ``home``; it is stopped and removed at the end. Raises NotFound if its programs are
+    missing or without root.
+    """
     if not has_programs():
         raise NotFound("Kubernetes' programs are not there, or this is not root", hint="make kubernetes")
     node = KubernetesNode(home)
@@ -411,7 +425,7 @@ def kubernetes_node(home: Path) -> Iterator[KubernetesNode]:
 
 
 def _outermost(paths: Sequence[str]) -> list[str]:
-    """Without those that lie in another one."""
+    """Return the paths that do not lie below any of the other paths."""
     return [path for path in paths if not any(path.startswith(f"{other}/") for other in paths)]
 
 

@@ -1,11 +1,11 @@
-"""The ledger: what went in, by plain Python over the input files, against what came out.
+"""The ledger compares the input, read from its files in plain Python, with the output.
 
-Two accounts. The totals account compares count, sum and sum of squares per customer, and the largest where the table
-has it: a lost and a doubled row of one customer that cancel out in the count still show in the others. The events
-account compares event ids one by one.
+There are two accounts. The totals account compares count, sum and sum of squares per customer, and the largest amount
+if the table has it: a lost and a duplicated row of one customer cancel out in the count, but are still visible in the
+other values. The events account compares event ids one by one.
 
-While jobs run, what came out is held against the beginning of what went in: both read their input in the order in
-which it was written, so that only rows after the last one that came out are in flight.
+While the jobs run, the output is compared with the beginning of the input: both jobs read their input in the order in
+which it was written, so only rows after the last row of the output are in flight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Of one customer's sales; ``largest``: None where it is not asked for."""
+    """The totals of one customer's sales; ``largest`` is None if it is not compared."""
 
     count: int = 0
     total: int = 0
@@ -27,18 +27,20 @@ class Totals(msgspec.Struct, frozen=True):
     largest: int | None = None
 
     def plus(self, amount: int) -> Totals:
-        """With one more sale."""
+        """Return the totals with one more sale."""
         largest = amount if self.largest is None else max(self.largest, amount)
         return Totals(self.count + 1, self.total + amount, self.squares + amount * amount, largest)
 
     @property
     def plain(self) -> Totals:
-        """Without the largest."""
+        """Return the totals without the largest amount."""
         return Totals(self.count, self.total, self.squares)
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """One job's line in the ledger; ``in_flight``: produced, and not out yet; ``examples``: a few of what differs."""
+    """One job's line in the ledger. ``in_flight``: rows that were produced and are not in the output yet; ``examples``:
+    a few of the differences.
+    """
 
     name: str
     produced: int
@@ -49,12 +51,12 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def clean(self) -> bool:
-        """Whether everything that is not in flight came out exactly once."""
+        """Return whether all rows that are not in flight are in the output exactly once."""
         return self.lost == 0 and self.duplicated == 0
 
     @property
     def closed(self) -> Account:
-        """At the end: what has not come out by now is lost."""
+        """Return the final account, in which rows that are still in flight count as lost."""
         return msgspec.structs.replace(self, lost=self.lost + self.in_flight, in_flight=0)
 
 
@@ -62,14 +64,14 @@ _SHOWN = 5
 
 
 def read_rows(folder: Path) -> Iterator[list[str]]:
-    """The rows of every CSV file in ``folder``."""
+    """Yield the rows of all CSV files in ``folder``."""
     for file in sorted(folder.glob("*.csv")):
         with file.open(newline="") as lines:
             yield from csv.reader(lines)
 
 
 def totals_of(sales: Iterable[Sequence[str]]) -> dict[str, Totals]:
-    """Per customer, from rows of sales (``event_id, customer, amount``)."""
+    """Return the totals per customer from rows of sales (``event_id, customer, amount``)."""
     totals: dict[str, Totals] = {}
     for _event, customer, amount in sales:
         totals[customer] = totals.get(customer, Totals()).plus(int(amount))
@@ -77,19 +79,23 @@ def totals_of(sales: Iterable[Sequence[str]]) -> dict[str, Totals]:
 
 
 def expected_totals(sales: Path) -> dict[str, Totals]:
-    """Per customer, from all files in ``sales``; without the largest."""
+    """Return the totals per customer from all files in ``sales``, without the largest amount."""
     return {customer: each.plain for customer, each in totals_of(read_rows(sales)).items()}
 
 
 def totals_so_far(name: str, sales: Sequence[Sequence[str]], found: Mapping[str, Totals]) -> Account:
-    """The account of totals that are being added up: as many of the first sales as the table counts."""
+    """Return the account of totals while the job runs: as many of the first sales are compared as the table has
+    counted.
+    """
     counted = sum(each.count for each in found.values())
     account = compare_totals(name, totals_of(sales[:counted]), found)
     return msgspec.structs.replace(account, produced=len(sales), in_flight=max(0, len(sales) - counted))
 
 
 def events_so_far(name: str, events: Sequence[str], found: Sequence[str]) -> Account:
-    """The account of events that are being copied: all up to the last one that came out."""
+    """Return the account of copied events while the job runs: the events up to the last one in the output are
+    compared.
+    """
     out = set(found)
     reached = next((number for number in range(len(events), 0, -1) if events[number - 1] in out), 0)
     account = compare_events(name, events[:reached], found)
@@ -97,7 +103,9 @@ def events_so_far(name: str, events: Sequence[str], found: Sequence[str]) -> Acc
 
 
 def compare_totals(name: str, expected: Mapping[str, Totals], found: Mapping[str, Totals]) -> Account:
-    """Rows missing and rows too many; a customer whose count is right but whose sums are not has one of each."""
+    """Return the account with the lost and duplicated rows; a customer with the right count and wrong sums has one of
+    each.
+    """
     lost = duplicated = 0
     examples: list[str] = []
     for customer in sorted({*expected, *found}):
@@ -115,7 +123,9 @@ def compare_totals(name: str, expected: Mapping[str, Totals], found: Mapping[str
 
 
 def compare_events(name: str, expected: Iterable[str], found: Iterable[str]) -> Account:
-    """Event ids missing, and event ids that came out more than once or were never produced."""
+    """Return the account with the event ids that are missing, and those that occur too often in the output or were
+    never produced.
+    """
     wanted, got = Counter(expected), Counter(found)
     missing, extra = wanted - got, got - wanted
     examples = [f"{event} is missing" for event in sorted(missing)[:_SHOWN]]

@@ -1,7 +1,8 @@
-"""Machines made of namespaces: each has its own processes, network, host name, boot, and a directory that is its disk.
+"""Simulated machines made of namespaces: each has its own processes, network, host name and boot id, and a directory as
+its disk.
 
-What is bound over in a machine's mount namespace ends with it; the bridge between them and this machine is removed at
-the end. Needs root on Linux, with ``ip``, ``unshare`` and ``nsenter``.
+The bind mounts of a machine disappear with its mount namespace; the bridge between the machines and this machine is
+removed at the end. Needs root on Linux, with ``ip``, ``unshare`` and ``nsenter``.
 """
 
 from __future__ import annotations
@@ -33,38 +34,40 @@ mount --bind {own}/disk {disk}
 touch {own}/ready
 while :; do sleep 3600 & wait; done
 """
-"""Its first process, which also takes the end of those whose parents have ended."""
+"""The script of the machine's first process, which also reaps the processes whose parents have terminated."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """A bridge on this machine; ``prefix``: what the addresses on it begin with."""
+    """A bridge on this machine; ``prefix`` is the beginning of all addresses on it."""
 
     bridge: str
     prefix: str
 
     @property
     def address(self) -> str:
-        """Where servers that all machines reach listen."""
+        """Return the address on which servers listen that all machines can reach."""
         return f"{self.prefix}.1"
 
 
 LOOPBACK = Network(bridge="", prefix="127.0.0")
-"""This machine's own, for machines that have none of theirs."""
+"""This machine's own loopback network, for machines without a network of their own."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """``pid``: of its first process, as seen from here; ``own``: what only it has, from outside."""
+    """A simulated machine. ``pid`` is its first process, as seen from this machine; ``own`` is the folder with its own
+    files and its disk, as seen from this machine.
+    """
 
     name: str
     pid: int
     own: Path
 
     def words(self, command: Sequence[str]) -> list[str]:
-        """The command that runs one in it."""
+        """Return the command line that runs a command in the machine."""
         return ["nsenter", f"--target={self.pid}", "--net", "--pid", "--mount", "--uts", *command]
 
     def run(self, command: Sequence[str], environ: Mapping[str, str], *, timeout_s: float = 300) -> tuple[int, str]:
-        """Its exit code, and what it printed."""
+        """Run a command in the machine; return its exit code and its output."""
         done = subprocess.run(
             self.words(command), env=dict(environ), capture_output=True, text=True, timeout=timeout_s, check=False
         )
@@ -72,12 +75,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def processes(self) -> list[psutil.Process]:
-        """All that run in it but its first."""
+        """Return all processes of the machine except its first one."""
         return _below(psutil.Process(self.pid))
 
 
 def missing_for_machines() -> str:
-    """Why there are no such machines here, as a clause; empty where there are."""
+    """Return why machines cannot be simulated here, or an empty text if they can."""
     if os.geteuid() != 0:
         return "machines of namespaces need root"
     if absent := [each for each in _PROGRAMS if shutil.which(each) is None]:
@@ -88,7 +91,7 @@ def missing_for_machines() -> str:
 
 @contextmanager
 def network() -> Iterator[Network]:
-    """A new one, removed at the end."""
+    """Provide a new bridge, which is removed at the end."""
     number = os.getpid() % 250 + 1
     found = Network(bridge=f"skbr{os.getpid() % 100000}", prefix=f"10.213.{number}")
     _ip("link", "add", found.bridge, "type", "bridge")
@@ -102,7 +105,9 @@ def network() -> Iterator[Network]:
 
 @contextmanager
 def machine(name: str, joined: Network, number: int, root: Path, disk: Path) -> Iterator[Machine]:
-    """A machine whose ``disk``, the same path in each, is a directory of its own below ``root``."""
+    """Provide a running machine. Its ``disk`` has the same path in every machine, and is a different directory below
+    ``root`` in each.
+    """
     own = root / name
     (own / "disk").mkdir(parents=True)
     disk.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a Kubernetes node of its own is configured by: its pods' network, containerd and the kubelet."""
+"""The configuration files of the local Kubernetes node: its pods' network, containerd and the kubelet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.node_images import PAUSE
 
 
 def bridged(name: str, net: str, addresses: Path) -> dict[str, Any]:
-    """A network on the bridge ``name``, whose addresses begin with ``net``."""
+    """Return the CNI configuration of a network on the bridge ``name``, whose addresses begin with ``net``."""
     network = {
         "type": "bridge",
         "bridge": name,
@@ -25,7 +25,7 @@ def bridged(name: str, net: str, addresses: Path) -> dict[str, Any]:
 
 
 def containerd_toml(home: Path, socket: Path) -> str:
-    """Everything of it below ``home``."""
+    """Return containerd's configuration, which keeps all of its files below ``home``."""
     # Root without CAP_SYS_RESOURCE cannot lower what the kernel scores a process by.
     return f"""version = 2
 root = "{home}/containerd"
@@ -47,7 +47,9 @@ oom_score = 0
 def kubelet_configuration(
     name: str, address: str, ports: tuple[int, int], socket: Path, authority: Path
 ) -> dict[str, Any]:
-    """``ports``: its own, and that of its health; ``authority``: whose certificates it believes."""
+    """Return the kubelet's configuration. ``ports``: its own port and that of its health check; ``authority``: the
+    certificate authority that it trusts.
+    """
     port, health = ports
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

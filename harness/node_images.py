@@ -1,4 +1,4 @@
-"""The images of a Kubernetes node that has no registry, as ``docker save`` writes them."""
+"""The images of a Kubernetes node without a registry, in the format of ``docker save``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 IMAGE = "streamkeeper/mounted:1"
-"""Nothing but links: all else is mounted from the machine."""
+"""The drivers' image, which contains only links: everything else is mounted from the machine."""
 PAUSE = "streamkeeper/pause:1"
-"""What holds a pod's namespaces."""
+"""The image of the container that holds a pod's namespaces."""
 _FOLDERS = ("usr", "etc/ssl", "etc/alternatives", "proc", "sys", "dev", "run", "tmp", "var/tmp", "root")
 _LINKS = ("bin", "sbin", "lib", "lib64")
 
 
 def pack_images(folder: Path, pause: Path) -> Iterator[Path]:
-    """An archive of each; ``pause``: the program of the one."""
+    """Yield an archive of each image; ``pause`` is the program of the image that holds a pod's namespaces."""
     held, mounted = folder / "held", folder / "mounted"
     held.mkdir()
     shutil.copy2(pause, held / "pause")
@@ -35,7 +35,7 @@ def pack_images(folder: Path, pause: Path) -> Iterator[Path]:
 
 
 def _pack(name: str, root: Path, entry: Sequence[str], archive: Path) -> Path:
-    """An image of one layer, as ``docker save`` writes it."""
+    """Write an image with one layer in the format of ``docker save``; return the archive."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         tar.add(root, arcname=".")

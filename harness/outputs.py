@@ -1,4 +1,6 @@
-"""What came out, read without Spark: the totals from SQLite, the event ids from Parquet through Spark's sink log."""
+"""Reads the output without Spark: the totals from SQLite, the event ids from Parquet files that Spark's sink log
+names.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from streamkeeper.sinks.file_serving import serving_files
 
 
 def read_totals(warehouse: Path, table: str = "sales_totals") -> dict[str, Totals]:
-    """Per customer, as the table holds it, whichever release's columns it has; empty while there is no table."""
+    """Return the totals per customer from the table, with the columns of any release; empty if the table does not
+    exist.
+    """
     if not warehouse.exists():
         return {}
     connection = sqlite3.connect(f"file:{warehouse}?mode=ro", uri=True, timeout=10)
@@ -33,7 +37,7 @@ def _totals(row: sqlite3.Row) -> Totals:
 
 
 def read_event_ids(output: Path) -> Iterator[str]:
-    """Every event id of the versions that serve, as often as it stands there; none while nothing was written."""
+    """Yield every event id of the current output versions, as often as it occurs; none if nothing was written yet."""
     import pyarrow.parquet
 
     for file in serving_files(output):

@@ -1,4 +1,4 @@
-"""Where a local system keeps its things: everything below one folder."""
+"""The folders of a local system, all below one root."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def home(self) -> Path:
-        """Streamkeeper's own: store, checkpoints, logs."""
+        """Return the folder of Streamkeeper's own files: store, checkpoints and logs."""
         return self.root / "home"
 
     @property
     def checkpoints(self) -> Path:
-        """``<job>/<query>/<version>/``."""
+        """Return the folder of the checkpoints, which contains ``<job>/<query>/<version>/``."""
         return self.home / "checkpoints"
 
     @property
     def jobs(self) -> Path:
-        """A copy of the project's jobs, to be edited where a second release is wanted."""
+        """Return the folder with a copy of the project's jobs, which can be edited for further releases."""
         return self.root / "jobs"
 
     @property
     def input(self) -> Path:
-        """Where the producer writes."""
+        """Return the folder that the producer writes to."""
         return self.root / "input"
 
     @property
     def warehouse(self) -> Path:
-        """The SQLite file that sales_totals keeps."""
+        """Return the SQLite file that sales_totals writes."""
         return self.root / "warehouse.db"
 
     @property
     def copies(self) -> Path:
-        """The output of event_copy."""
+        """Return the output folder of event_copy."""
         return self.root / "copies"
 
     @property
     def airflow(self) -> Path:
-        """AIRFLOW_HOME."""
+        """Return the folder for AIRFLOW_HOME."""
         return self.root / "airflow"
 
     @property
     def processes(self) -> Path:
-        """What runs now, written down."""
+        """Return the file that records the running processes."""
         return self.root / "processes.json"
 
     @property
     def forms(self) -> Path:
-        """Filled-in trigger forms, for a person to start from."""
+        """Return the folder with filled-in trigger forms for manual deploys."""
         return self.root / "forms"
 
     @property
     def report(self) -> Path:
-        """What a run of it leaves to be read by a machine."""
+        """Return the file for the machine-readable report of a run."""
         return self.root / "report.json"
 
     def prepare(self) -> None:
-        """Make the folders and copy the jobs, where they are missing."""
+        """Create the folders, and copy the jobs if they are missing."""
         for folder in (self.root, self.home, self.input):
             make_folders(folder)
         if not self.jobs.exists():
@@ -80,7 +80,7 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def settings(self) -> dict[str, str]:
-        """What makes a process one of this system's: also a shell, for the commands."""
+        """Return the variables that make a process, or a shell with its commands, use this system."""
         return {
             "STREAMKEEPER_HOME": str(self.home),
             "STREAMKEEPER_CHECKPOINTS": str(self.checkpoints),
@@ -89,7 +89,7 @@ class Places(msgspec.Struct, frozen=True):
         }
 
     def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The environment of everything that is started here; no setting of whoever runs it reaches in."""
+        """Return the environment of all processes of this system, without the Streamkeeper settings of ``environ``."""
         kept = {name: value for name, value in environ.items() if not name.startswith("STREAMKEEPER_")}
         python_path = os.pathsep.join((str(ROOT / "plugins"), str(ROOT)))
         return {**kept, "PYTHONPATH": python_path, **self.settings}

@@ -19,7 +19,9 @@ USER = "streamkeeper"
 
 
 def find_programs() -> Path | None:
-    """The folder of the server's programs, the newest version's; None where it is not installed."""
+    """Return the folder of the server's programs (those on the PATH, else the newest version's), or None if they are
+    not installed.
+    """
     on_path = shutil.which("initdb")
     folders = [Path(on_path).resolve().parent] if on_path else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -28,7 +30,9 @@ def find_programs() -> Path | None:
 
 @contextmanager
 def postgres_server(home: Path, programs: Path) -> Iterator[str]:
-    """``postgresql://streamkeeper@127.0.0.1:<port>/postgres``: a new one in ``home``, removed at the end."""
+    """Provide a new server in ``home``, which is removed at the end; yields
+    ``postgresql://streamkeeper@127.0.0.1:<port>/postgres``.
+    """
     data, port = home / "data", free_ports(1)[0]
     url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
     if os.geteuid() == 0:
@@ -60,7 +64,7 @@ def postgres_server(home: Path, programs: Path) -> Iterator[str]:
 
 
 def new_database(server: str, name: str) -> str:
-    """The URL of an empty database; ``server``: as ``postgres_server`` has it."""
+    """Create an empty database and return its URL; ``server`` is a URL as ``postgres_server`` yields it."""
     import psycopg
     from psycopg import sql
 
@@ -79,7 +83,7 @@ def _answers(server: subprocess.Popen[bytes], url: str, log: Path) -> bool:
 
 
 def _owner() -> pwd.struct_passwd:
-    """PostgreSQL refuses to run as root."""
+    """Return the user that runs the server if this process is root, because PostgreSQL refuses to run as root."""
     names = {each.pw_name for each in pwd.getpwall()}
     return pwd.getpwnam("postgres" if "postgres" in names else "nobody")
 

@@ -1,7 +1,8 @@
-"""Detached processes: each in a session of its own, written down, and stopped by that record alone.
+"""Detached processes: each runs in its own session, is recorded in a file, and is stopped by that record alone.
 
-A record holds the pid and the moment the process began, so that a pid that was given to somebody else since then is
-never signalled. Stopping means the whole session: Airflow's task processes leave their parent's process group.
+A record contains the pid and the start time of the process, so that a different process that has got the same pid since
+then is never signalled. Stopping applies to the whole session, because Airflow's task processes leave their parent's
+process group.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ T = TypeVar("T", str, bytes)
 
 _SAME_MOMENT_S = 2.0
 PRIVATE = 0o077
-"""The umask of all that is started, Airflow's tasks and their drivers included: one person's files."""
+"""The umask of all started processes, including Airflow's tasks and their drivers: only their user can read the files.
+"""
 
 
 class StartedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process this program started: the leader of its own session. ``began``: seconds since the Unix epoch."""
+    """A process that this program started as the leader of its own session. ``began``: seconds since the Unix epoch."""
 
     name: str
     pid: int
@@ -39,7 +41,9 @@ class StartedProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartedProcesses:
-    """What runs now, kept in a file so that a later call (``down``, or the next start) can stop it too."""
+    """The record of the running processes, kept in a file so that a later call (``down``, or the next start) can stop
+    them too.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -47,7 +51,7 @@ class StartedProcesses:
     def start(
         self, name: str, command: Sequence[str], *, environ: Mapping[str, str], log: Path, cwd: Path
     ) -> StartedProcess:
-        """Start ``command`` detached, its output in ``log``, and write it down before returning."""
+        """Start ``command`` detached, append its output to ``log``, and record it before returning."""
         make_folders(log.parent)
         with open(log, "ab", opener=opener) as output:
             process = subprocess.Popen(
@@ -69,7 +73,7 @@ class StartedProcesses:
         return started
 
     def read(self) -> list[StartedProcess]:
-        """Those written down, oldest first."""
+        """Return the recorded processes, oldest first."""
         if not self._file.exists():
             return []
         try:
@@ -78,13 +82,13 @@ class StartedProcesses:
             raise InvalidInput(f"{self._file} cannot be read: {error}", hint="remove it if nothing runs") from error
 
     def stop(self, name: str, *, grace_s: float) -> None:
-        """Stop the processes of that name and forget them."""
+        """Stop the processes with this name, and remove them from the record."""
         for each in [each for each in self.read() if each.name == name]:
             stop_session(each, grace_s=grace_s)
             self._write([other for other in self.read() if other != each])
 
     def stop_all(self, *, grace_s: float = 15.0) -> None:
-        """Stop everything, newest first."""
+        """Stop all recorded processes, newest first, and remove the record."""
         for each in reversed(self.read()):
             self.stop(each.name, grace_s=grace_s)
         self._file.unlink(missing_ok=True)
@@ -98,7 +102,9 @@ class StartedProcesses:
 
 @contextmanager
 def killed_after(process: subprocess.Popen[T]) -> Iterator[subprocess.Popen[T]]:
-    """The process; when the body ends, also by an error, it is killed and waited for, and its pipes are closed."""
+    """Provide the process; at the end of the body, also after an error, it is killed and waited for, and its pipes are
+    closed.
+    """
     with process:
         try:
             yield process
@@ -107,7 +113,7 @@ def killed_after(process: subprocess.Popen[T]) -> Iterator[subprocess.Popen[T]]:
 
 
 def is_running(process: StartedProcess) -> bool:
-    """Whether the very process that was started still runs."""
+    """Return whether exactly the process that was started is still running, not a later one with the same pid."""
     try:
         found = psutil.Process(process.pid)
         return _same(process) and bool(found.status() != psutil.STATUS_ZOMBIE)
@@ -116,7 +122,7 @@ def is_running(process: StartedProcess) -> bool:
 
 
 def stop_session(process: StartedProcess, *, grace_s: float) -> None:
-    """SIGTERM to the session's processes, SIGKILL to those that are left after ``grace_s``."""
+    """Send SIGTERM to all processes of the session, and SIGKILL to those that are left after ``grace_s`` seconds."""
     members = list(session_of(process))
     for member in members:
         _signal(member, signal.SIGTERM)
@@ -129,7 +135,9 @@ def stop_session(process: StartedProcess, *, grace_s: float) -> None:
 
 
 def session_of(process: StartedProcess) -> Iterator[psutil.Process]:
-    """The living processes of the session that ``process`` leads or led; none if its pid is somebody else's now."""
+    """Yield the running processes of the session that ``process`` leads or led; none if a different process has its pid
+    now.
+    """
     if psutil.pid_exists(process.pid) and not _same(process):
         return
     for each in psutil.process_iter():
@@ -143,7 +151,7 @@ def session_of(process: StartedProcess) -> Iterator[psutil.Process]:
 
 
 def children_of(process: StartedProcess) -> list[list[str]]:
-    """The command lines of the living processes that it has started itself."""
+    """Return the command lines of the running direct children of the process."""
     found: list[list[str]] = []
     with suppress(psutil.NoSuchProcess):
         for each in psutil.Process(process.pid).children() if is_running(process) else ():
@@ -154,7 +162,7 @@ def children_of(process: StartedProcess) -> list[list[str]]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports below the ephemeral range, so that no outgoing connection takes one in the meantime."""
+    """Return free ports below the ephemeral range, so that no outgoing connection uses one before its server starts."""
     found: list[int] = []
     candidates = list(range(20000, 32000))
     random.shuffle(candidates)

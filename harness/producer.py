@@ -1,9 +1,9 @@
-"""A process that keeps writing sales: one CSV file after another, for both jobs, each moved whole into its place.
+"""A process that continuously writes sales: one CSV file after another, for both jobs, each moved into place as a
+whole.
 
 ``python -m harness.producer ROOT [--rows N] [--every-s S] [--seed K]`` writes below ``ROOT/sales`` (``event_id,
-customer, amount``) and ``ROOT/events`` (``event_id, customer, kind, amount``) until it gets SIGTERM; it ends at the
-end of a file.
-From SIGUSR1 on there are refunds, a kind that no event had before.
+customer, amount``) and ``ROOT/events`` (``event_id, customer, kind, amount``) until it receives SIGTERM; it stops after
+a complete file. After SIGUSR1 it also writes refunds, a kind that no earlier event has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REFUND = "refund"
 
 
 def write_whole(folder: Path, name: str, rows: Sequence[Sequence[object]]) -> None:
-    """One CSV file without a header; a reader of ``folder`` sees all of it or nothing."""
+    """Write one CSV file without a header; a reader of ``folder`` sees either the whole file or none."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     draft = folder.parent / _DRAFTS / f"{folder.name}-{name}"
@@ -38,13 +38,15 @@ def write_whole(folder: Path, name: str, rows: Sequence[Sequence[object]]) -> No
 
 
 def prepare(root: Path) -> None:
-    """Make the folders; the jobs need them before the first file."""
+    """Create the folders, which the jobs need before the first file is written."""
     for name in (SALES, EVENTS, _DRAFTS):
         (root / name).mkdir(parents=True, exist_ok=True)
 
 
 def next_number(root: Path) -> int:
-    """One more than any file has: a producer that was killed between the two folders leaves one of them behind."""
+    """Return a number above that of any file in either folder, because a producer that was killed between its two
+    writes leaves a file in one folder only.
+    """
     return max((int(file.stem) for name in (SALES, EVENTS) for file in (root / name).glob("*.csv")), default=-1) + 1
 
 
@@ -58,9 +60,10 @@ def produce(
     stop: threading.Event,
     refunds: threading.Event | None = None,
 ) -> int:
-    """Write until ``stop`` is set; event ids go on after those already there. Returns the events written.
+    """Write files until ``stop`` is set, with event ids that continue those of the existing files; return the number of
+    events written.
 
-    Once ``refunds`` is set the first event of each file is one.
+    Once ``refunds`` is set, the first event of each file is a refund.
     """
     prepare(root)
     chance = random.Random(seed)
@@ -83,7 +86,7 @@ def produce(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Produce until asked to end."""
+    """Write files until SIGTERM or SIGINT, and print the number of events."""
     parser = argparse.ArgumentParser(prog="harness.producer", description="Keep writing sales files.")
     parser.add_argument("root", type=Path)
     parser.add_argument("--rows", type=int, default=40)

@@ -1,4 +1,4 @@
-"""A real Redis server, as Celery's broker; nothing of it is kept."""
+"""A real Redis server as Celery's broker; none of its data is kept."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ PROGRAM = "redis-server"
 
 
 def find_program() -> str | None:
-    """The server's program; None where it is not installed."""
+    """Return the path of the server's program, or None if it is not installed."""
     return shutil.which(PROGRAM)
 
 
 @contextmanager
 def redis_server(home: Path, address: str) -> Iterator[str]:
-    """``redis://<address>:<port>``: a new one that listens there alone, with its log in ``home``."""
+    """Provide a new server that listens on ``address`` only, with its log in ``home``; yields
+    ``redis://<address>:<port>``.
+    """
     port = free_ports(1)[0]
     settings = {"bind": address, "port": port, "save": "", "appendonly": "no", "protected-mode": "no", "dir": home}
     words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]

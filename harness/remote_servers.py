@@ -1,7 +1,8 @@
-"""The servers of a job of which only the driver is here: S3 or HDFS for its checkpoints, PostgreSQL, executors.
+"""The servers of a job of which only the driver runs on this machine: S3 or HDFS for its checkpoints, PostgreSQL,
+executors.
 
-``python -m harness.remote_servers KIND FILE`` runs them until SIGTERM, ``s3`` with a Spark cluster or ``yarn`` with
-HDFS; ``FILE`` says where, once all answer.
+``python -m harness.remote_servers KIND FILE`` runs them until SIGTERM: KIND is ``s3`` (with a Spark cluster) or
+``yarn`` (with HDFS). Their addresses are written to ``FILE`` once all of them answer.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _ON_S3 = f"s3a://{FIRST_BUCKET}/checkpoints"
 
 
 class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
-    """``environment``: what operations and drivers need to reach S3 and the executors; ``database``: libpq's URL."""
+    """The addresses of the servers. ``environment``: the variables that operations and drivers need to reach the
+    checkpoints and the executors; ``database``: a libpq URL.
+    """
 
     environment: dict[str, str]
     database: str
@@ -46,7 +49,7 @@ class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RemoteServers:
-    """The running servers."""
+    """The running servers: S3, a Spark cluster and PostgreSQL."""
 
     s3: S3Server
     cluster: SparkCluster
@@ -54,7 +57,7 @@ class RemoteServers:
 
     @property
     def whereabouts(self) -> Whereabouts:
-        """Where they are."""
+        """Return the addresses of the servers."""
         environment = {
             **self.s3.environment,
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -66,7 +69,7 @@ class RemoteServers:
 
 @dataclass(frozen=True, slots=True)
 class HdfsServers:
-    """The running servers, with HDFS in the place of S3."""
+    """The running servers: HDFS, a Spark cluster and PostgreSQL."""
 
     hdfs: HdfsServer
     cluster: SparkCluster
@@ -74,13 +77,15 @@ class HdfsServers:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What operations and drivers need to reach them."""
+        """Return the variables that operations and drivers need to reach the servers."""
         return {**self.hdfs.environment, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @dataclass(frozen=True, slots=True)
 class YarnServers:
-    """The running servers, of which YARN's containers know where the table is."""
+    """The running servers: HDFS, YARN and PostgreSQL. YARN's containers have the address of the database in their
+    environment.
+    """
 
     hdfs: HdfsServer
     yarn: YarnServer
@@ -88,7 +93,7 @@ class YarnServers:
 
     @property
     def whereabouts(self) -> Whereabouts:
-        """Where they are."""
+        """Return the addresses of the servers."""
         environment = {
             **self.yarn.environment,
             "STREAMKEEPER_CHECKPOINTS": f"{self.hdfs.url}/checkpoints",
@@ -98,7 +103,7 @@ class YarnServers:
 
 
 def find_database() -> Path:
-    """The folder of PostgreSQL's programs; raises NotFound where there is none."""
+    """Return the folder of PostgreSQL's programs; raises NotFound if they are missing."""
     programs = postgres_server.find_programs()
     if programs is None:
         raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
@@ -106,7 +111,7 @@ def find_database() -> Path:
 
 
 def find_programs() -> Path:
-    """The folder of PostgreSQL's programs; raises NotFound where those of one of the servers are missing."""
+    """Return the folder of PostgreSQL's programs; raises NotFound if the programs of PostgreSQL or S3 are missing."""
     programs = find_database()
     try:
         find_program()
@@ -119,7 +124,9 @@ def find_programs() -> Path:
 
 @contextmanager
 def s3_and_database() -> Iterator[tuple[S3Server, str]]:
-    """S3, and PostgreSQL by libpq's URL; ended and removed at the end. Raises NotFound where programs are missing."""
+    """Provide S3 and the libpq URL of PostgreSQL; both are stopped and removed at the end. Raises NotFound if programs
+    are missing.
+    """
     programs = find_programs()
     with (
         _home() as home,
@@ -131,14 +138,18 @@ def s3_and_database() -> Iterator[tuple[S3Server, str]]:
 
 @contextmanager
 def remote_servers() -> Iterator[RemoteServers]:
-    """All of them, with two workers; ended and removed at the end. Raises NotFound where programs are missing."""
+    """Provide S3, PostgreSQL and a Spark cluster with two workers; all are stopped and removed at the end. Raises
+    NotFound if programs are missing.
+    """
     with s3_and_database() as (s3, database), _home() as home, spark_cluster(home / "cluster") as cluster:
         yield RemoteServers(s3, cluster, database)
 
 
 @contextmanager
 def hdfs_and_database() -> Iterator[tuple[HdfsServer, str]]:
-    """HDFS, and PostgreSQL by libpq's URL; ended and removed at the end. Raises NotFound where programs are missing."""
+    """Provide HDFS and the libpq URL of PostgreSQL; both are stopped and removed at the end. Raises NotFound if
+    programs are missing.
+    """
     programs = find_database()
     with (
         _home() as home,
@@ -150,7 +161,9 @@ def hdfs_and_database() -> Iterator[tuple[HdfsServer, str]]:
 
 @contextmanager
 def yarn_servers() -> Iterator[YarnServers]:
-    """HDFS, PostgreSQL and YARN; ended and removed at the end. Raises NotFound where programs are missing."""
+    """Provide HDFS, PostgreSQL and YARN; all are stopped and removed at the end. Raises NotFound if programs are
+    missing.
+    """
     with hdfs_and_database() as (hdfs, database), _home() as home:
         known = database.replace("postgresql://", "postgresql+psycopg://")
         given = {"SPARK_LOCAL_IP": "127.0.0.1", f"{SECRET_PREFIX}{WAREHOUSE_VARIABLE}": known}
@@ -160,7 +173,7 @@ def yarn_servers() -> Iterator[YarnServers]:
 
 @dataclass(frozen=True, slots=True)
 class PodServers:
-    """The running servers, and a template whose pods find them and a folder of this machine."""
+    """The running servers, and a template whose pods can reach them and share a folder of this machine."""
 
     node: KubernetesNode
     s3: S3Server
@@ -169,19 +182,19 @@ class PodServers:
 
     @property
     def checkpoints(self) -> str:
-        """In the bucket that is there."""
+        """Return the location of the checkpoints, in the existing S3 bucket."""
         return _ON_S3
 
     @property
     def environment(self) -> dict[str, str]:
-        """What operations need to reach them; with the rights of deploy/kubernetes."""
+        """Return the variables that operations need to reach the servers, with the rights of deploy/kubernetes."""
         return {**self.s3.environment, **self.node.environment, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @contextmanager
 def pod_servers(shared: Path) -> Iterator[PodServers]:
-    """Kubernetes of one node, S3 and PostgreSQL; ended and removed at the end. Raises NotFound where programs are
-    missing. ``shared``: the folder that pods have at the same path.
+    """Provide Kubernetes with one node, S3 and PostgreSQL; all are stopped and removed at the end. Raises NotFound if
+    programs are missing. ``shared`` is the folder that the pods see at the same path.
     """
     with s3_and_database() as (s3, database), _home() as home, kubernetes_node(home / "node") as node:
         with set_variables(s3.environment):
@@ -191,7 +204,9 @@ def pod_servers(shared: Path) -> Iterator[PodServers]:
 
 @contextmanager
 def hdfs_servers(*, workers: int = 2) -> Iterator[HdfsServers]:
-    """HDFS, PostgreSQL and a cluster; ended and removed at the end. Raises NotFound where programs are missing."""
+    """Provide HDFS, PostgreSQL and a Spark cluster; all are stopped and removed at the end. Raises NotFound if programs
+    are missing.
+    """
     with (
         hdfs_and_database() as (hdfs, database),
         _home() as home,
@@ -213,7 +228,7 @@ def _home() -> Iterator[Path]:
 
 
 def main(kind: str, file: Path) -> None:
-    """Run them until SIGTERM, which is listened to once."""
+    """Run the servers until SIGTERM; further SIGTERMs are ignored during the cleanup."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,4 +1,6 @@
-"""The little of Airflow's REST interface that demo, bench and the integration tests need."""
+"""A client for the small part of Airflow's REST interface that the demo, the benchmarks and the integration tests
+need.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _ENDED = frozenset({"success", "failed"})
 
 
 class AirflowApi:
-    """A client that logs in by itself and asks again when Airflow, on SQLite, answers 500 under load."""
+    """A client that logs in by itself and retries a request when Airflow, on SQLite, answers 500 under load."""
 
     def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
         self.url = url.rstrip("/")
@@ -26,25 +28,28 @@ class AirflowApi:
         self._token = ""
 
     def health(self) -> dict[str, str]:
-        """Component -> healthy, unhealthy or None; raises TemporaryError while nothing answers."""
+        """Return the state of each component: healthy, unhealthy or None; raises TemporaryError while Airflow does not
+        answer.
+        """
         answer = self._once("GET", "/api/v2/monitor/health", None)
         return {name: part.get("status") for name, part in answer.items() if part}
 
     def has_dag(self, dag_id: str) -> bool:
-        """Whether the DAG has been parsed and can be triggered."""
+        """Return whether the DAG has been parsed and is not paused, so that it can be triggered."""
         try:
             return not self._call("GET", f"/api/v2/dags/{dag_id}")["is_paused"]
         except InvalidInput:
             return False
 
     def import_errors(self) -> list[dict[str, Any]]:
-        """DAG files that do not import."""
+        """Return the import errors of DAG files."""
         return list(self._call("GET", "/api/v2/importErrors")["import_errors"])
 
     def trigger(self, dag_id: str, conf: dict[str, Any], *, run_id: str | None = None) -> str:
-        """Start a run and return its id; asking twice with one ``run_id`` starts it once. InvalidInput: bad params.
+        """Start a run and return its id; two calls with the same ``run_id`` start it once. Raises InvalidInput for
+        invalid params.
 
-        Its note says which job it is about and why: without one, a list of runs shows ids only.
+        The run's note names the job and the reason, because a list of runs shows only ids otherwise.
         """
         note = ": ".join(str(conf[name]) for name in ("job", "reason") if conf.get(name))
         body: dict[str, Any] = {"logical_date": None, "conf": conf, "note": note[:_LONGEST_NOTE] or None}
@@ -58,65 +63,67 @@ class AirflowApi:
             return run_id
 
     def delete_run(self, dag_id: str, run_id: str) -> None:
-        """Take a run out of Airflow: its id can be used again."""
+        """Delete a run from Airflow, so that its id can be reused."""
         self._call("DELETE", _run(dag_id, run_id))
 
     def run_state(self, dag_id: str, run_id: str) -> str:
-        """queued, running, success or failed."""
+        """Return the state of a run: queued, running, success or failed."""
         return str(self._call("GET", f"{_run(dag_id, run_id)}")["state"])
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """Task id -> its instance, as Airflow describes it."""
+        """Return the task instances of a run by their task ids, as Airflow describes them."""
         answer = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances")
         return {each["task_id"]: each for each in answer["task_instances"]}
 
     def runs(self, dag_id: str) -> dict[str, str]:
-        """Run id -> how it was started (manual, scheduled), the newest first."""
+        """Return how each of the newest 20 runs was started (manual, scheduled), by run id, the newest first."""
         answer = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-run_after&limit=20")
         return {each["dag_run_id"]: each["run_type"] for each in answer["dag_runs"]}
 
     def set_paused(self, dag_id: str, paused: bool) -> None:
-        """Stop or start the DAG's schedule; raises InvalidInput for one that has not been parsed yet."""
+        """Pause or resume the DAG's schedule; raises InvalidInput for a DAG that has not been parsed yet."""
         self._call("PATCH", f"/api/v2/dags/{dag_id}?update_mask=is_paused", {"is_paused": paused})
 
     def mapped(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
-        """The instances of a mapped task, by map index, as Airflow describes them."""
+        """Return the instances of a mapped task, by map index, as Airflow describes them."""
         answer = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/listMapped")
         return list(answer["task_instances"])
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, *, map_index: int = -1) -> str:
-        """What a task printed, one event per line."""
+        """Return the log of a task, one event per line."""
         path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/logs/{try_number}"
         answer = self._call("GET", f"{path}?full_content=true&map_index={map_index}")
         return "\n".join(_line(each) for each in answer["content"])
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", *, map_index: int = -1) -> Any:
-        """A value a task pushed; raises InvalidInput when there is none."""
+        """Return a value that a task has pushed; raises InvalidInput if it does not exist."""
         path = (
             f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{key}?deserialize=true&map_index={map_index}"
         )
         return self._call("GET", path)["value"]
 
     def note(self, dag_id: str, run_id: str) -> str:
-        """What stands beside a run in Airflow's list."""
+        """Return the note of a run, which Airflow's list of runs shows."""
         return str(self._call("GET", _run(dag_id, run_id))["note"])
 
     def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
-        """Name -> address of the buttons on a task's page."""
+        """Return the addresses of the buttons on a task's page, by their names."""
         page = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/links")
         return {name: str(address) for name, address in page["extra_links"].items()}
 
     def asset_events(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """What a run's tasks said with the assets that they updated."""
+        """Return the extra data of the asset events that a run's tasks have emitted."""
         asked = urllib.parse.urlencode({"source_dag_id": dag_id, "source_run_id": run_id})
         return [each["extra"] for each in self._call("GET", f"/api/v2/assets/events?{asked}")["asset_events"]]
 
     def add_connection(self, connection_id: str, conn_type: str, **fields: Any) -> None:
-        """Make a connection, as under Admin, Connections."""
+        """Create a connection, like the page Connections under Admin."""
         self._call("POST", "/api/v2/connections", {"connection_id": connection_id, "conn_type": conn_type, **fields})
 
     def question(self, dag_id: str, run_id: str, task_id: str) -> str:
-        """What a task asks a person: the subject in the first line, then the page; empty while it asks nothing."""
+        """Return the question that a task asks a person: the subject in the first line, then the page; empty if it asks
+        none.
+        """
         try:
             asked = self._call("GET", _hitl(dag_id, run_id, task_id))
         except InvalidInput:
@@ -124,12 +131,14 @@ class AirflowApi:
         return f"{asked['subject']}\n\n{asked['body']}"
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str, **said: Any) -> None:
-        """Answer it with one of its options and what its form asks for; raises Conflict when it was answered before."""
+        """Answer a task's question with one of its options and the values of its form; raises Conflict if it was
+        answered before.
+        """
         body = {"chosen_options": [option], "params_input": said}
         self._call("PATCH", _hitl(dag_id, run_id, task_id), body)
 
     def clear(self, dag_id: str, run_id: str, task_ids: list[str]) -> None:
-        """Make tasks of a run, and what comes after them, run again."""
+        """Clear tasks of a run and all tasks after them, so that Airflow reruns them."""
         body = {
             "dry_run": False,
             "dag_run_id": run_id,
@@ -141,7 +150,7 @@ class AirflowApi:
         self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
     def wait_for_run(self, dag_id: str, run_id: str, *, timeout_s: float, poll_s: float = 1.0) -> str:
-        """The run's final state; raises StillWaiting when late."""
+        """Wait for the final state of a run and return it; raises StillWaiting after ``timeout_s``."""
         deadline = time.monotonic() + timeout_s
         while (state := self.run_state(dag_id, run_id)) not in _ENDED:
             if time.monotonic() > deadline:
@@ -189,7 +198,7 @@ class AirflowApi:
 
 
 class Conflict(InvalidInput):
-    """There is one of that name already."""
+    """The request conflicts with an existing object or an earlier answer (HTTP status 409)."""
 
 
 def _run(dag_id: str, run_id: str) -> str:

@@ -1,4 +1,4 @@
-"""A node's own process that dies is started again, as a cluster's own watch does."""
+"""Restarts a node's own processes after they die, as the monitoring of a real cluster does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _LOOK_S = 2.0
 
 @contextmanager
 def revived(revive: Callable[[], None]) -> Iterator[None]:
-    """``revive`` starts what has ended and nothing else; it is called every two seconds while the body runs."""
+    """Call ``revive`` every two seconds while the body runs; ``revive`` restarts the processes that have terminated and
+    leaves all others alone.
+    """
     over = threading.Event()
 
     def watch() -> None:

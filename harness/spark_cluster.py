@@ -1,4 +1,4 @@
-"""A standalone cluster on the loopback interface: a master and its workers, from the jars inside pyspark."""
+"""A standalone Spark cluster on the loopback interface: a master and its workers, from the jars inside pyspark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerf
 
 
 class SparkCluster:
-    """``master``: its URL. Every worker has two cores and room for two executors of 512 MiB."""
+    """A standalone cluster; ``master``: its URL. Every worker has two cores and memory for two executors of 512 MiB."""
 
     def __init__(self, home: Path) -> None:
         self._home, self._pyspark = home, Path(pyspark.__file__).parent
@@ -34,7 +34,7 @@ class SparkCluster:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, workers: int) -> None:
-        """Return once so many workers have registered."""
+        """Start the master and this many workers, and return once all of them have registered."""
         places = ("--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(self._pages))
         self._launch("master", "org.apache.spark.deploy.master.Master", *places)
         for number in range(workers):
@@ -73,11 +73,13 @@ class SparkCluster:
             return 0
 
     def executors(self) -> list[psutil.Process]:
-        """The JVMs of all executors that run, whoever's they are."""
+        """Return the JVMs of all running executors, of every application."""
         return [executor for worker in self.processes[1:] for executor in find_executors(worker.pid)]
 
     def strike(self, blow: str) -> int:
-        """``kill``, ``suspend`` or ``resume`` all executors with their Python workers; how many executors it hit."""
+        """Apply ``kill``, ``suspend`` or ``resume`` to all executors and their Python workers, and return how many
+        executors were affected.
+        """
         struck = 0
         for executor in self.executors():
             with suppress(psutil.NoSuchProcess):
@@ -87,7 +89,7 @@ class SparkCluster:
         return struck
 
     def close(self) -> None:
-        """End everything at once, executors and their Python workers included."""
+        """Kill everything at once, including executors and their Python workers."""
         trees = []
         for process in self.processes:
             with suppress(psutil.NoSuchProcess):
@@ -101,7 +103,7 @@ class SparkCluster:
 
 
 def find_executors(above: int) -> list[psutil.Process]:
-    """The JVMs of the executors that run below the process ``above``."""
+    """Return the JVMs of the executors that run below the process ``above``."""
     found = []
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(above).children(recursive=True):
@@ -122,7 +124,7 @@ _OPENED = (
 
 @contextmanager
 def spark_cluster(home: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
-    """A cluster with its files in ``home``; ended and removed at the end."""
+    """Run a cluster with its files in ``home``; stop it and delete ``home`` at the end."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     cluster = SparkCluster(home)

@@ -1,6 +1,8 @@
-"""``airflow standalone`` on SQLite, without its log servers: both listen on every address, and no setting changes that.
+"""Runs ``airflow standalone`` on SQLite without its log servers: both of them listen on every address, and no setting
+changes that.
 
-Nobody asks them here: scheduler, triggerer and API server share a disk, and logs are read from their files.
+The log servers are not needed here: scheduler, triggerer and API server share a disk, and logs are read from their
+files.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from harness.airflow_process import DATABASE, LOCK_WAIT_S
 
 _WITH_LOG_SERVERS = ("scheduler", "triggerer")
 _API_LOCK_WAIT_S = 5
-"""A request that waits for SQLite's lock holds up the event loop by which another request lets go of it, until it gives
-up. Whoever else waits has to wait for longer, or the scheduler ends.
+"""How long the API server waits for SQLite's lock. A request that waits for the lock blocks the event loop in which a
+different request would release it, until the wait is given up. All other processes must wait for longer, or the
+scheduler terminates.
 """
 
 
 class Parts(dict[str, SubCommand]):
-    """Standalone's processes by their names, each told as it is added to serve no logs and how long to wait."""
+    """Standalone's processes by their names; as each one is added, it is set up to run no log server and to wait for
+    the right time.
+    """
 
     def __setitem__(self, name: str, part: SubCommand) -> None:
         if name in _WITH_LOG_SERVERS:
@@ -30,7 +35,7 @@ class Parts(dict[str, SubCommand]):
 
 
 class Standalone(StandaloneCommand):  # type: ignore[misc]
-    """Airflow's own, but for that."""
+    """Airflow's own standalone command, except for its processes' log servers and waiting times."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Spark's ways of keeping state, by name: what tests and captures go through, each in turn."""
+"""Spark's layouts of state by name, which tests and captures use one after the other."""
 
 from __future__ import annotations
 
@@ -15,4 +15,6 @@ LAYOUTS = {
     "changelog": {_PROVIDER: _ROCKSDB, _CHANGELOG: "true", _FORMAT: "1"},
     "format-2": {_PROVIDER: _ROCKSDB, _CHANGELOG: "true", _FORMAT: "2"},
 }
-"""Every layout of state that Spark has, in whatever way the session itself is set."""
+"""Every layout of state that Spark has, each with all of its settings, so that the session's own settings do not
+matter.
+"""

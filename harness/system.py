@@ -1,4 +1,4 @@
-"""The running system: a producer, Airflow, and the drivers that its deploys start. Starts it, and stops all of it."""
+"""Starts and stops the whole running system: a producer, Airflow, and the drivers that its deploys start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DRAINED_BY = "demo-end"
 
 
 class System:
-    """Everything of one system that runs."""
+    """All processes of one system."""
 
     def __init__(self, places: Places, tell: Tell) -> None:
         self.places = places
@@ -37,37 +37,37 @@ class System:
 
     @property
     def installation(self) -> Installation:
-        """Its Streamkeeper, as the drivers and Airflow see it."""
+        """Return the system's Streamkeeper installation, as the drivers and Airflow see it."""
         return Installation.from_environment(self.environment)
 
     def start_producer(self) -> None:
-        """Start writing sales, unless that goes on already."""
+        """Start the producer of sales, unless it is running already."""
         if any(each.name == PRODUCER and is_running(each) for each in self._processes.read()):
             return
         self._processes.stop(PRODUCER, grace_s=0)
         self.start_process(PRODUCER, [sys.executable, "-m", "harness.producer", str(self.places.input)])
 
     def stop_producer(self) -> None:
-        """End it at a file's end."""
+        """Stop the producer once it has completed its current file."""
         self.stop_process(PRODUCER, grace_s=10)
 
     def start_process(self, name: str, command: Sequence[str]) -> StartedProcess:
-        """Start what is to be stopped with all the rest; its output goes to ``<name>.log``."""
+        """Start a process that is stopped together with the rest of the system; its output goes to ``<name>.log``."""
         log = self.places.root / f"{name}.log"
         return self._processes.start(name, command, environ=self.environment, log=log, cwd=ROOT)
 
     def stop_process(self, name: str, *, grace_s: float) -> None:
-        """Ask it to end; after ``grace_s`` seconds it is killed."""
+        """Ask a process to terminate, and kill it after ``grace_s`` seconds."""
         self._processes.stop(name, grace_s=grace_s)
 
     def begin_refunds(self) -> None:
-        """Let the producer write a kind of event that there has not been so far."""
+        """Make the producer also write a new kind of event."""
         for each in self._processes.read():
             if each.name == PRODUCER and is_running(each):
                 os.kill(each.pid, signal.SIGUSR1)
 
     def start_airflow(self, *, port: int = 0) -> Airflow:
-        """Start Airflow; ``wait_for_airflow`` says when it can be used."""
+        """Start Airflow without waiting; ``wait_for_airflow`` returns once it can be used."""
         return start_airflow(
             self._processes,
             root=ROOT,
@@ -78,33 +78,37 @@ class System:
         )
 
     def wait_for_airflow(self, airflow: Airflow, *, timeout_s: float = 240) -> None:
-        """Return once it is healthy and knows the DAG of a deploy; raises StillWaiting or InvalidInput."""
+        """Return once Airflow is healthy and has loaded the DAG of a deploy; raises StillWaiting or InvalidInput."""
         wait_until_healthy(airflow, timeout_s=timeout_s)
         self.wait_for_dag(airflow, DAG)
 
     def wait_for_dag(self, airflow: Airflow, dag: str) -> None:
-        """Return once it can be triggered; raises StillWaiting with what Airflow has to say about its files."""
+        """Return once the DAG can be triggered; raises StillWaiting with the import errors that Airflow reports."""
         if not wait_until(lambda: airflow.api.has_dag(dag), timeout_s=60, poll_s=0.5):
             errors = "; ".join(str(each["stack_trace"]).strip()[-300:] for each in airflow.api.import_errors())
             raise StillWaiting(f"Airflow does not know the DAG {dag} after 60 s: {errors or 'no import error'}")
 
     def dead_parts(self) -> list[str]:
-        """What was started and runs no more: the producer, Airflow, or parts of Airflow; drivers are the watch's."""
+        """Return what was started and is no longer running: the producer, Airflow, or parts of Airflow. Drivers are
+        left out, because the watch takes care of them.
+        """
         known = {each.name: each for each in self._processes.read()}
         dead = [name for name in (PRODUCER, AIRFLOW) if name in known and not is_running(known[name])]
         return dead if AIRFLOW not in known or AIRFLOW in dead else [*dead, *dead_parts(known[AIRFLOW])]
 
     def was_started(self) -> bool:
-        """Whether Airflow was started here and nobody has stopped it since."""
+        """Return whether Airflow was started here and has not been stopped since."""
         return any(each.name == AIRFLOW for each in self._processes.read())
 
     def restart_airflow(self, *, port: int) -> Airflow:
-        """Stop what is left of Airflow, and start all of it; drivers and the producer go on meanwhile."""
+        """Stop what is left of Airflow, and start all of it; drivers and the producer keep running."""
         self._processes.stop(AIRFLOW, grace_s=15)
         return self.start_airflow(port=port)
 
     def drain(self, jobs: tuple[str, ...], *, timeout_s: float = 60) -> None:
-        """Let the serving drivers end at a batch boundary; raises StillWaiting naming those that did not."""
+        """Stop the serving drivers at a batch boundary; raises StillWaiting with the names of those that did not
+        stop.
+        """
         installation = self.installation
         serving = {job: installation.journal(job, "demo").state().serving_instance for job in jobs}
         serving = {job: instance for job, instance in serving.items() if instance}
@@ -119,7 +123,7 @@ class System:
             raise StillWaiting(f"{', '.join(serving.values())} did not drain within {timeout_s:.0f} s")
 
     def stop(self) -> None:
-        """Stop Airflow first, so that nobody starts a driver again, then the producer, then every driver."""
+        """Stop Airflow first, so that nothing restarts a driver, then the producer, then every driver."""
         if any(each.name == AIRFLOW for each in self._processes.read()):
             self._tell("stopping Airflow")
         self._processes.stop_all()

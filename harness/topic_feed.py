@@ -29,7 +29,7 @@ _DELIVERY_S = 120.0
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What the jobs read: ``at`` is ISO 8601, in UTC."""
+    """An event as the jobs read it: ``at`` is ISO 8601, in UTC."""
 
     event_id: str
     customer: str
@@ -39,17 +39,17 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def partition(self) -> int:
-        """Where its customer's events go."""
+        """Return the partition to which the events of this customer go."""
         return int(self.customer[1:]) % PARTITIONS
 
     @property
     def minute(self) -> str:
-        """``2026-03-01 00:07``."""
+        """Return the minute of the event, such as ``2026-03-01 00:07``."""
         return self.at[:16].replace("T", " ")
 
 
 def make_events(*, seed: int, customers: int) -> Iterator[Event]:
-    """Events without an end, each a quarter of a second of their own time after the one before."""
+    """Yield events without end; the event time of each is a quarter of a second after that of the one before."""
     chance = random.Random(seed)
     at = _BEGAN
     number = 0
@@ -62,16 +62,17 @@ def make_events(*, seed: int, customers: int) -> Iterator[Event]:
 
 
 def read_events(file: Path) -> list[Event]:
-    """What was written down, without a line that is being written."""
+    """Return the events recorded in the file, without a line that is still being written."""
     whole = file.read_bytes().rpartition(b"\n")[0] if file.exists() else b""
     decoder = msgspec.json.Decoder(Event)
     return [decoder.decode(line) for line in whole.splitlines()]
 
 
 class Feed:
-    """Writes events to a topic, each down in ``file`` before it is sent; over all its runs they go on in their time.
+    """Writes events to a topic, each one to ``file`` before it is sent; the event time continues over all runs of a
+    feed.
 
-    ``sent``: how many; ``undelivered``: how many of them the broker has never acknowledged.
+    ``sent``: how many events were sent; ``undelivered``: how many of them the broker has never acknowledged.
     """
 
     def __init__(self, servers: str, topic: str, file: Path) -> None:
@@ -80,7 +81,9 @@ class Feed:
         self.sent = self.undelivered = 0
 
     def run(self, *, rows: int, every_s: float, stop: threading.Event) -> None:
-        """So many at once until ``stop``; returns once the broker has them all, or after two minutes."""
+        """Send ``rows`` events every ``every_s`` seconds until ``stop`` is set; return once the broker has received
+        them all, or after two minutes.
+        """
         from confluent_kafka import Producer
 
         failed: list[str] = []
@@ -105,7 +108,7 @@ class Feed:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Feed until asked to end."""
+    """Feed the topic until a SIGTERM or SIGINT arrives."""
     parser = argparse.ArgumentParser(prog="harness.topic_feed", description="Keep writing events to a topic.")
     parser.add_argument("servers")
     parser.add_argument("topic")

@@ -1,6 +1,7 @@
-"""What came out of the topic's jobs against what went in: events of one customer are read in their order.
+"""Compares the output of the topic's jobs with the events that were sent: events of one customer are read in their
+order.
 
-So what came out for a customer is held against as many of that customer's first events; those after them are in flight.
+So the output for a customer is compared with as many of that customer's first events; those after them are in flight.
 """
 
 from __future__ import annotations
@@ -21,39 +22,47 @@ from harness.ledger import Account, Totals, compare_events, compare_totals
 from harness.topic_feed import Event
 
 Counts = dict[tuple[str, str], Totals]
-"""(customer, minute) -> the events of that minute, their amount, and the largest where the table has it."""
+"""(customer, minute) -> the number of events of that minute, their amount, and the largest amount if the table contains
+it.
+"""
 
 
 Database = Path | Connection
-"""SQLite's file, or a connection of ``connect``."""
+"""The path of an SQLite file, or a connection returned by ``connect``."""
 
 
 def connect(url: str) -> Connection:
-    """To a PostgreSQL, for ``with``: it may read in several threads, and tells moments in UTC."""
+    """Return a connection to a PostgreSQL server, for use in ``with``: it may read in several threads, and returns
+    times in UTC.
+    """
     # Nothing is prepared: what a view shows changes its columns with a cutover.
     return Connection.connect(url, options="-c timezone=UTC", autocommit=True, prepare_threshold=None)
 
 
 def read_counts(database: Database) -> Counts:
-    """The table of event_counts; empty while there is none. ``squares`` are not kept there: 0."""
+    """Return the table of event_counts; empty while the table does not exist. The table does not contain ``squares``,
+    so they are 0.
+    """
     rows = _read(database, "SELECT * FROM event_counts")
     return {(row["customer"], str(row["minute"])[:16]): _totals(row) for row in rows}
 
 
 def read_sums(database: Database) -> dict[str, Totals]:
-    """The same table added up by customer, which takes a reader that looks all the time a hundredth of that."""
+    """Return the same table summed by customer; for a reader that polls all the time, this takes a hundredth of the
+    time of ``read_counts``.
+    """
     query = "SELECT customer, SUM(events) AS events, SUM(amount) AS amount FROM event_counts GROUP BY customer"
     return {row["customer"]: _totals(row) for row in _read(database, query)}
 
 
 def read_table(database: Database) -> list[Event]:
-    """The rows of event_table; none while there is no table."""
+    """Return the rows of event_table; no rows while the table does not exist."""
     rows = _read(database, "SELECT event_id, customer, kind, amount, at FROM events")
     return [Event(**{**row, "at": _iso(str(row["at"]))}) for row in rows]
 
 
 def counts_of(events: Iterable[Event]) -> Counts:
-    """What event_counts has to make of them."""
+    """Return the counts that event_counts must compute from the events."""
     found: Counts = {}
     for each in events:
         key = (each.customer, each.minute)
@@ -62,7 +71,7 @@ def counts_of(events: Iterable[Event]) -> Counts:
 
 
 def counts_so_far(name: str, events: Sequence[Event], found: Mapping[tuple[str, str], Totals]) -> Account:
-    """The account of the counts: of each customer as many of the first events as are counted."""
+    """Return the account of the counts: for each customer, as many of the first events are compared as are counted."""
     counted: Counter[str] = Counter()
     for (customer, _), each in found.items():
         counted[customer] += each.count
@@ -72,7 +81,9 @@ def counts_so_far(name: str, events: Sequence[Event], found: Mapping[tuple[str, 
 
 
 def table_so_far(name: str, events: Sequence[Event], found: Sequence[Event]) -> Account:
-    """The account of the table: of each customer all up to the last event that is there, with what it holds."""
+    """Return the account of the table: for each customer, all events up to the last one in the table are compared with
+    the table's rows.
+    """
     reached: dict[str, int] = defaultdict(lambda: -1)
     there = {each.event_id for each in found}
     for number, each in _numbered(events):
@@ -84,7 +95,7 @@ def table_so_far(name: str, events: Sequence[Event], found: Sequence[Event]) -> 
 
 
 def _numbered(events: Iterable[Event]) -> Iterable[tuple[int, Event]]:
-    """Each with its number among its customer's."""
+    """Yield each event with its number among the events of its customer."""
     seen: Counter[str] = Counter()
     for each in events:
         yield seen[each.customer], each

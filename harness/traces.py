@@ -1,9 +1,10 @@
-"""Event traces of real runs and of simulated ones, in one form: who created which record or file after which other.
+"""Event traces of real and of simulated runs in one form: which actor created which record or file after which other
+one.
 
 A trace is read from what a run has left: every record of a store and every file of a checkpoint is created once, so its
-time of change says when. The events of a run are compared by *actor*, because the order of events of two actors means
-nothing: the entries of an operation, the records and entries of an instance, the files and entries of a checkpoint
-version. A record that is replaced, such as ``status.json``, has no event.
+modification time is the time of its creation. The events of a run are compared by *actor*, because the order of the
+events of two actors has no meaning: the entries of an operation, the records and entries of an instance, the files and
+entries of a checkpoint version. A record that is replaced, such as ``status.json``, has no event.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OF_A_QUERY = ("checkpoint-version-created", "epoch-claimed", "handed-off", "sta
 
 
 class Event(NamedTuple):
-    """One creation. ``actor`` has the kind first, such as ``instance deploy-1-candidate``."""
+    """One creation of a record or a file. ``actor`` starts with its kind, such as ``instance deploy-1-candidate``."""
 
     actor: str
     what: str
@@ -55,13 +56,15 @@ def events_of(created: Iterable[Created], job: str, checkpoints: str) -> Iterato
 
 
 def follows(events: Iterable[Event]) -> Follows:
-    """Return which event came directly after which other one of the same actor; an event has the actor's kind."""
+    """Return which event came directly after which other event of the same actor; each event is prefixed with the
+    actor's kind.
+    """
     return frozenset(pair for _, pair in _pairs(events))
 
 
 def runs_of(events: Iterable[Event]) -> dict[str, Follows]:
-    """Return operation -> what came directly after what in a real run: in the operation, in the instances that it
-    started, and in the checkpoint versions while it was the newest operation.
+    """Return operation -> the pairs of successive events in a real run: those of the operation, those of the instances
+    that it started, and those of the checkpoint versions while it was the newest operation.
     """
     runs: dict[str, set[tuple[str, str]]] = defaultdict(set)
     owner: dict[str, str] = {}

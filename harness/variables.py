@@ -1,4 +1,4 @@
-"""Environment variables that are set for a while."""
+"""Sets environment variables temporarily."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def set_variables(variables: Mapping[str, str]) -> Iterator[None]:
-    """In this process, and in those that it starts meanwhile."""
+    """Set variables in this process, and in the processes that it starts in this block; restore the environment at the
+    end.
+    """
     before = dict(os.environ)
     os.environ.update(variables)
     try:

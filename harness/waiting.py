@@ -1,4 +1,4 @@
-"""Waiting with a deadline, by the monotonic clock."""
+"""Waits for conditions with a deadline, by the monotonic clock."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _FIRST_POLL_S = 0.01
 
 
 def wait_for(what: str, look: Callable[[], T], timeout_s: float = 120.0, *, poll_s: float = 0.1) -> T:
-    """The first truthy answer; raises TimeoutError, naming what was waited for.
+    """Call ``look`` until it returns a truthy value, and return that; raises TimeoutError, naming what was waited for.
 
-    It looks often at first, and every ``poll_s`` from then on: most waits are short, and long ones are to cost little.
+    It polls often at first, and then every ``poll_s`` seconds: most waits are short, and long ones should cost little.
     """
     deadline = time.monotonic() + timeout_s
     pause_s = min(_FIRST_POLL_S, poll_s)
@@ -27,7 +27,9 @@ def wait_for(what: str, look: Callable[[], T], timeout_s: float = 120.0, *, poll
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float, poll_s: float = 0.2) -> bool:
-    """Whether the condition came true in time; for whoever goes on without it, or says more of what is missing."""
+    """Return whether the condition became true in time; for callers that continue without it, or that report more about
+    what is missing.
+    """
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,6 @@
-"""A real YARN on loopback ports, a ResourceManager and a NodeManager, of the jars that ``make connectors`` fetches."""
+"""Runs a real YARN on loopback ports, a ResourceManager and a NodeManager, from the jars that ``make connectors``
+downloads.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,12 @@ _FIFO = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoSchedu
 
 
 class YarnServer(HadoopProcesses):
-    """A running YARN; ``http``: the ResourceManager's REST, ``node``: the NodeManager's, ``http://host:port`` each.
+    """A running YARN; ``http``: the URL of the ResourceManager's REST API, ``node``: that of the NodeManager's,
+    ``http://host:port`` each.
 
-    A node, or an application's master, that is not heard of for ``expiry_s`` is given up. ``given``: variables that
-    containers have from their node. ``beside``: the configuration of an HDFS, which clients and containers have too.
-    ``limits_memory``: whether the node ends a container that uses more memory than it was given.
+    A node, or an application's master, that sends no report for ``expiry_s`` seconds is given up. ``given``: variables
+    that the node passes to containers. ``beside``: the configuration of an HDFS, which clients and containers also
+    receive. ``limits_memory``: whether the node kills a container that uses more memory than it was granted.
     """
 
     def __init__(
@@ -72,9 +75,9 @@ class YarnServer(HadoopProcesses):
             shutil.copytree(beside, self.conf, dirs_exist_ok=True)
 
     def start(self) -> None:
-        """Run both; returns once the node takes containers.
+        """Start both processes, and return once the node accepts containers.
 
-        Raises InvalidInput when one of them has ended, StillWaiting when it takes too long.
+        Raises InvalidInput if one of them has terminated, StillWaiting if the start takes too long.
         """
         for program in (_RESOURCE_MANAGER, NODE_MANAGER):
             self.launch(program)
@@ -82,19 +85,19 @@ class YarnServer(HadoopProcesses):
 
     @property
     def node_manager(self) -> int:
-        """Its pid."""
+        """Return the pid of the NodeManager."""
         return self.process(NODE_MANAGER).pid
 
     def freeze_node(self) -> None:
-        """The NodeManager stops; its containers go on."""
+        """Suspend the NodeManager; its containers keep running."""
         self.process(NODE_MANAGER).send_signal(signal.SIGSTOP)
 
     def thaw_node(self) -> None:
-        """It goes on."""
+        """Resume the suspended NodeManager."""
         self.process(NODE_MANAGER).send_signal(signal.SIGCONT)
 
     def replace_node(self) -> None:
-        """The NodeManager is killed and another one started, which knows nothing of its containers."""
+        """Kill the NodeManager and start a new one, which has no record of the old one's containers."""
         node = self.process(NODE_MANAGER)
         node.kill()
         node.wait(10)
@@ -102,7 +105,7 @@ class YarnServer(HadoopProcesses):
         self.wait("YARN has no node", self._has_a_node)
 
     def replace_manager(self) -> None:
-        """The ResourceManager is killed and another one started, which knows nothing of its applications."""
+        """Kill the ResourceManager and start a new one, which has no record of the old one's applications."""
         manager = self.process(_RESOURCE_MANAGER)
         manager.kill()
         manager.wait(10)
@@ -110,12 +113,12 @@ class YarnServer(HadoopProcesses):
         self.wait("YARN has no node", self._has_a_node)
 
     def revive_node(self) -> None:
-        """Start the NodeManager again if it has ended, as a cluster's own watch does."""
+        """Restart the NodeManager if it has terminated, as the monitoring of a cluster does."""
         if self.process(NODE_MANAGER).poll() is not None:
             self.launch(NODE_MANAGER)
 
     def ask(self, path: str) -> Any:
-        """What the ResourceManager's REST tells."""
+        """Return the response of the ResourceManager's REST API."""
         with urllib.request.urlopen(f"{self.http}/ws/v1/cluster/{path}", timeout=5) as answer:
             return json.load(answer)
 
@@ -136,7 +139,7 @@ def yarn_server(
     expiry_s: float = 600.0,
     limits_memory: bool = False,
 ) -> Iterator[YarnServer]:
-    """A server in ``home``, for as long as the body runs; all of it is removed at the end."""
+    """Run a YARN server in ``home`` while the body runs; all of its files are deleted at the end."""
     if not has_jars():
         raise NotFound("YARN's jars are not there", hint="make connectors")
     with started(YarnServer(home, given, beside=beside, expiry_s=expiry_s, limits_memory=limits_memory)) as server:

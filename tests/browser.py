@@ -17,7 +17,9 @@ WAIT_MS = 60_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, shared within one module only: while it runs, its process cannot run a different event loop."""
+    """Debian's Chromium, shared within one module only: while it runs, its process cannot run a different event
+    loop.
+    """
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("there is no chromium")

@@ -1,4 +1,6 @@
-"""Provides a limit on the memory and time of a piece of code, for tests with files and records that claim to be huge."""
+"""Provides a limit on the memory and time of a piece of code, for tests with files and records that claim to be
+huge.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""``python -m bench.snapshots``: snapshots of checkpoints against restic, rclone and s5cmd, in one run.
+"""``python -m bench.snapshots``: compare snapshots of checkpoints with restic, rclone and s5cmd in one run.
 
-One S3 server on this machine, three checkpoints, four operations: full, no change, about 3 % of the files changed, and
-restore. A peer copies the directory; this project copies what the newest batch needs, and, like for like, the whole
-directory. The server counts requests and bytes itself, the same way for all and while the clock runs.
+One S3 server on this machine, three checkpoints and four operations: full, no change, about 3 % of the files changed,
+and restore. A peer copies the directory; this project copies what the newest batch needs and, for a like-for-like
+comparison, also the whole directory. The server itself counts requests and bytes, in the same way for all, and only
+while the clock runs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LARGEST_NEEDS = 25e9
 
 
 class Bench:
-    """One server, one set of ways, and what came out so far."""
+    """One server, one set of ways to copy, and the figures so far."""
 
     def __init__(self, server: S3Server, peers: list[type[Way]], rounds: int) -> None:
         self._server = server
@@ -48,20 +49,20 @@ class Bench:
         self.figures: dict[str, Any] = {"checkpoints": {}}
 
     def generated(self, name: str, *, partitions: int, kept: int) -> None:
-        """A generated checkpoint, by every way."""
+        """Measure a generated checkpoint with every way."""
         with _Directory("generated") as root:
             print(f"{name}: writing {partitions} partitions x {kept} batches", flush=True)
             checkpoint = GeneratedCheckpoint(root, partitions=partitions, kept=kept)
             self._compare(name, root, lambda: None, lambda: checkpoint.advance(_CHANGED_BATCHES))
 
     def real(self, name: str) -> None:
-        """A checkpoint that Spark wrote, by every way."""
+        """Measure a checkpoint that Spark wrote, with every way."""
         with _Directory("real-now") as root:
             checkpoint = RealCheckpoint(root, built(HOME / "real"))
             self._compare(name, root, checkpoint.bring_back, checkpoint.advance)
 
     def largest(self, name: str, *, partitions: int, kept: int) -> None:
-        """A large checkpoint, by ours alone and once: for how much memory they take."""
+        """Measure a large checkpoint once with our own ways only, for the memory that they use."""
         with _Directory("largest") as root:
             if shutil.disk_usage(root.parent).free < _LARGEST_NEEDS:
                 print(f"{name}: left out: the disk has too little room")
@@ -72,7 +73,7 @@ class Bench:
             self._measure(name, root, ways, 1, lambda: None, lambda: checkpoint.advance(_CHANGED_BATCHES))
 
     def floor(self) -> None:
-        """What a process costs before its own work."""
+        """Measure what a process costs before it does its own work."""
         bucket = "floor"
         scratch = HOME / "scratch" / bucket
         scratch.mkdir(parents=True)
@@ -114,7 +115,7 @@ class Bench:
 
 
 class _Directory:
-    """A directory for a checkpoint, not there yet, and away in the end."""
+    """A path for a checkpoint's directory, which does not exist yet and is deleted at the end."""
 
     def __init__(self, name: str) -> None:
         self._root = HOME / name
@@ -128,7 +129,7 @@ class _Directory:
 
 
 class _Noted:
-    """A change of which the first time is noted: how many files are new or others, and how many are gone."""
+    """A change that records, the first time, how many files it wrote or replaced and how many it removed."""
 
     def __init__(self, root: Path, change: Callable[[], None]) -> None:
         self._root = root
@@ -145,7 +146,7 @@ class _Noted:
 
 
 def main() -> int:
-    """Measure, print, write the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(prog="bench.snapshots", description="Snapshots against other people's tools.")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the batches, to try the bench out")
@@ -183,7 +184,7 @@ def main() -> int:
 
 
 def tell(figures: dict[str, Any]) -> None:
-    """Print what the samples of a report come to, and put it into the report."""
+    """Print a summary of a report's samples, and add it to the report."""
     for what, of_floor in medians(from_json(figures["floor"])).items():
         own = of_floor["start"]
         print(f"floor: {what}: {own['wall_s']:.2f} s, CPU {own['cpu_s']:.2f} s, {own['rss_mb']:.0f} MiB")

@@ -1,7 +1,8 @@
-"""Checkpoints written here, as Spark 4.2.0 lays them out with the HDFS-backed state store, of any size.
+"""Writes checkpoints of any size with the layout of Spark 4.2.0 and the HDFS-backed state store.
 
-Half of every state file is random bytes and half their hexadecimal digits, so that it compresses to three quarters and
-no two files share content. Each file has its checksum file beside it, as Hadoop's local file system writes them.
+Half of every state file is random bytes and half is hexadecimal digits of random bytes, so that it compresses to three
+quarters and no two files share content. Each file has its checksum file beside it, as Hadoop's local file system writes
+them.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ _CHECKED = 512
 
 
 class GeneratedCheckpoint:
-    """``kept`` batches of a query with one file source and one aggregation over ``partitions`` partitions."""
+    """The ``kept`` newest batches of a query with one file source and one aggregation over ``partitions``
+    partitions.
+    """
 
     def __init__(self, root: Path, *, partitions: int, kept: int, first: int = 5) -> None:
-        """``first``: the number of the first batch that is kept."""
+        """Write the checkpoint; ``first`` is the number of the first batch in it."""
         self.root = root
         self._partitions = partitions
         self._kept = kept
@@ -52,7 +55,7 @@ class GeneratedCheckpoint:
         return self._next - 1
 
     def advance(self, batches: int) -> None:
-        """Commit this many batches more, and clean as many old ones up."""
+        """Commit this many more batches, and delete as many of the oldest."""
         for _ in range(batches):
             self._commit()
             for path in self._written.pop(min(self._written)):
@@ -86,7 +89,7 @@ class GeneratedCheckpoint:
 
 
 def _content(size: int, *identity: object) -> bytes:
-    """Between half and one and a half of ``size``, always the same for the same identity."""
+    """Return between half and one and a half of ``size`` bytes, always the same for the same identity."""
     draw = random.Random(repr(identity))
     size = int(size * draw.uniform(0.5, 1.5))
     return draw.randbytes(size // 2) + draw.randbytes(size // 4).hex().encode()

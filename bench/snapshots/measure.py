@@ -1,4 +1,6 @@
-"""Rounds of the same four operations by every way, in turn: what each took, and whether what came back is the same."""
+"""Runs rounds of the same four operations with every way in turn, measures each run and verifies that a restore returns
+the same files.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,11 @@ OPERATIONS = ("full", "no change", "3 % changed", "restore")
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one command. ``cpu_s``: user and system time of the client; ``rss_mb``: its largest size, MiB.
+    """One run of one command; ``cpu_s`` is the user and system time of the client, ``rss_mb`` its largest resident size
+    in MiB.
 
-    ``requests``: by the server's own count; ``up_mb`` and ``down_mb``: contents of objects, in 10^6 bytes, without
-    headers and listings; ``load``: the machine's one-minute load average before it.
+    ``requests`` are the requests by the server's own count; ``up_mb`` and ``down_mb`` are the contents of objects in
+    10^6 bytes, without headers and listings; ``load`` is the machine's one-minute load average before the run.
     """
 
     wall_s: float
@@ -41,12 +44,12 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all_requests(self) -> int:
-        """Requests of every kind."""
+        """The number of requests of every kind."""
         return sum(self.requests.values())
 
 
 Samples = dict[str, dict[str, list[Sample]]]
-"""Way -> operation -> one sample a round."""
+"""Maps a way to its operations, and each operation to one sample per round."""
 
 
 def run_rounds(
@@ -59,7 +62,9 @@ def run_rounds(
     begin: Callable[[], None],
     change: Callable[[], None],
 ) -> Samples:
-    """``begin`` and ``change`` bring the directory ``root`` to where a round starts and to its changed state."""
+    """Run the rounds; ``begin`` brings the directory ``root`` to the state in which a round starts, and ``change`` to
+    its changed state.
+    """
     samples: Samples = {way.name: {operation: [] for operation in OPERATIONS} for way in ways}
     for number in range(rounds):
         begin()
@@ -85,7 +90,7 @@ def run_rounds(
 
 
 def measured(server: S3Server, command: list[str], environment: dict[str, str]) -> Sample:
-    """Run one command when the machine's disk has caught up; raises SystemExit when it fails."""
+    """Run and measure one command after syncing the machine's disk; raises SystemExit when the command fails."""
     folder = Path(environment["HOME"])
     result, output = folder / "timed.json", folder / "output"
     os.sync()
@@ -108,7 +113,7 @@ def measured(server: S3Server, command: list[str], environment: dict[str, str]) 
 
 
 def file_sizes(root: Path) -> dict[str, int]:
-    """Path -> bytes of every file below a directory."""
+    """Return the size in bytes of every file below a directory, by path."""
     found = {}
     for folder, _, names in os.walk(root):
         for name in names:
@@ -118,7 +123,7 @@ def file_sizes(root: Path) -> dict[str, int]:
 
 
 def files_to_go_on_from(root: Path) -> list[str]:
-    """The newest batch's closed set."""
+    """Return the closed set of the newest batch: the files that a query needs to continue from it."""
     tree = LocalTree(root)
     anchor = find_anchor(tree)
     return closed_set(tree, anchor.batch, pending=anchor.pending)
@@ -151,13 +156,13 @@ def _require_same(way: Way, root: Path, target: Path, *, contents: bool) -> None
 
 
 def as_json(samples: Samples) -> dict[str, Any]:
-    """For the report."""
+    """Convert samples for the report."""
     found: dict[str, Any] = msgspec.to_builtins(samples)
     return found
 
 
 def from_json(found: dict[str, Any]) -> Samples:
-    """From a report."""
+    """Read samples from a report."""
     return msgspec.convert(found, Samples)
 
 

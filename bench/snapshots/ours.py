@@ -14,7 +14,7 @@ SERIES = "bench/checkpoint"
 
 
 def main(words: list[str]) -> None:
-    """``take WAY TREE STORE``, ``restore TARGET STORE`` or ``floor BUCKET``."""
+    """Run ``take WAY TREE STORE``, ``restore TARGET STORE`` or ``floor BUCKET``."""
     match words:
         case ["take", way, tree, store]:
             _take(way, Path(tree), store)

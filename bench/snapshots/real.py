@@ -1,7 +1,7 @@
-"""A checkpoint that Spark wrote: a keyed count over RocksDB with changelogs, at two moments of one query.
+"""Provides a checkpoint that Spark wrote: a keyed count over RocksDB with changelogs, at two moments of one query.
 
 Built once into ``build/bench-snapshots`` and kept; ``before`` is the directory after many batches, ``after`` the same
-one a few batches later.
+directory a few batches later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _KEYS = 40_000
 
 
 class RealCheckpoint:
-    """A directory that is brought to ``before`` and from there to ``after``, file by file, times and all."""
+    """A directory that is set to the state ``before`` and from there to ``after``, file by file, including modification
+    times.
+    """
 
     def __init__(self, root: Path, built: Path) -> None:
         self.root = root
@@ -37,16 +39,16 @@ class RealCheckpoint:
         self.bring_back()
 
     def bring_back(self) -> None:
-        """The directory as it was."""
+        """Set the directory back to ``before``."""
         _turn_into(self._before, self.root)
 
     def advance(self) -> None:
-        """The directory a few batches later; what did not change is not touched."""
+        """Set the directory to the state a few batches later; unchanged files are not touched."""
         _turn_into(self._after, self.root)
 
 
 def built(folder: Path, *, batches: int = 400, more: int = 6) -> Path:
-    """The two moments in ``folder``, made by Spark if they are not there yet."""
+    """Return ``folder`` with the two states in it, written by Spark if they do not exist yet."""
     if not (folder / "after").is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -95,7 +97,7 @@ def _newest(commits: Path) -> int:
 
 
 def _turn_into(wanted: Path, root: Path) -> None:
-    """Make ``root`` what ``wanted`` is: remove, add and replace files, and leave those that are the same alone."""
+    """Make ``root`` equal to ``wanted``: remove, add and replace files, and leave identical files untouched."""
     there = {path.relative_to(wanted) for path in wanted.rglob("*") if path.is_file()}
     for path in list(root.rglob("*")) if root.is_dir() else []:
         if path.is_file() and path.relative_to(root) not in there:

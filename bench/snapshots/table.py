@@ -1,4 +1,4 @@
-"""What was measured as tables and sentences: medians, the best peer of each row, and the goals."""
+"""Presents the measurements as tables and sentences: medians, the best peer of each row, and the goals."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ _COPIERS = ("rclone", "s5cmd")
 
 
 Figures = dict[str, dict[str, dict[str, float]]]
-"""Way -> operation -> column -> value."""
+"""Maps a way to its operations, each operation to its columns, and each column to a value."""
 
 
 def medians(samples: Samples) -> Figures:
-    """The median of each column over the rounds."""
+    """Return the median of each column over the rounds."""
     return _over_rounds(samples, statistics.median)
 
 
 def quickest(samples: Samples) -> Figures:
-    """The least of each column over the rounds: what other work on the machine disturbed least."""
+    """Return the minimum of each column over the rounds, which other work on the machine disturbs least."""
     return _over_rounds(samples, min)
 
 
 def comparison(figures: Figures, peers: Sequence[str]) -> dict[str, Any]:
-    """Operation -> way of ours -> how many times less it takes than the best peer, for each column another one.
+    """Return, by operation and way of ours, how many times less it needs than the best peer; the best peer can differ
+    by column.
 
-    ``faster``: than the quickest peer; ``cheaper``: than the one with the least CPU time, which tells more than the
-    clock on a machine with other work; ``fewer``: than the one with the fewest requests; ``fewer_than_copiers``: than
-    the one with the fewest of those that store an object for each file. ``best``: which peers these are.
+    ``faster`` compares with the quickest peer; ``cheaper`` with the one that uses the least CPU time, which is more
+    reliable than the clock on a machine with other work; ``fewer`` with the one that makes the fewest requests;
+    ``fewer_than_copiers`` with the one that makes the fewest among those that store an object for each file. ``best``
+    names these peers.
     """
     found: dict[str, Any] = {}
     for operation in OPERATIONS:
@@ -59,7 +61,7 @@ def comparison(figures: Figures, peers: Sequence[str]) -> dict[str, Any]:
 
 
 def print_table(title: str, figures: Figures, compared: dict[str, Any] | None = None) -> None:
-    """One checkpoint: a block of rows for each operation."""
+    """Print the table of one checkpoint, with a block of rows for each operation."""
     table = Table(title=title, title_justify="left")
     for name in ("", "", "wall s", "client CPU s", "requests", "MB up", "MB down", "RSS MiB", "against the best peer"):
         table.add_column(name, justify="left" if not name or name.startswith("against") else "right")
@@ -82,7 +84,9 @@ def print_table(title: str, figures: Figures, compared: dict[str, Any] | None = 
 
 
 def goals(compared: dict[str, Any], least: dict[str, Any], way: str) -> list[dict[str, Any]]:
-    """What was aimed at on one checkpoint, and what came out; ``least``: the comparison of the quickest rounds."""
+    """Return the goals for one checkpoint and the figures that were reached; ``least`` is the comparison of the
+    quickest rounds.
+    """
     found = []
     for operation in ("full", "3 % changed", "restore"):
         row, quiet = compared[operation], least[operation]
@@ -103,7 +107,7 @@ def goals(compared: dict[str, Any], least: dict[str, Any], way: str) -> list[dic
 
 
 def rss_goal(figures: Figures, way: str) -> dict[str, Any]:
-    """The largest process of a way on the largest checkpoint."""
+    """Return the memory goal and the largest process of a way on the largest checkpoint."""
     most = max(each["rss_mb"] for each in figures[way].values())
     return {"goal": f"{way}: at most {RSS_MB:.0f} MiB", "is": most, "wanted": RSS_MB, "reached": most <= RSS_MB}
 

@@ -1,8 +1,8 @@
-"""``python -I -S timed.py RESULT COMMAND…``: run a command and write what it took, as JSON.
+"""``python -I -S timed.py RESULT COMMAND…``: run a command and write what it used, as JSON.
 
-``wall_s``; ``cpu_s``: user and system time, children included; ``rss_mb``: its largest resident size in MiB, threads
-included; ``exit``. A process of its own, and a small one: the kernel counts the starting process' own size as the
-started one's before its program is loaded, so it must be smaller than anything it measures.
+``wall_s``; ``cpu_s``: user and system time, including child processes; ``rss_mb``: its largest resident size in MiB,
+including threads; ``exit``. It is a small process of its own: until the program of a new process is loaded, the kernel
+counts the size of the starting process as that of the new one, so it must be smaller than anything it measures.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 
 
 def main(result: str, command: list[str]) -> None:
-    """Run, wait, write."""
+    """Run the command, wait until it has ended and write the result."""
     began = time.monotonic()
     pid = os.posix_spawnp(command[0], command, os.environ)
     _, status, usage = os.wait4(pid, 0)

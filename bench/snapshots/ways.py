@@ -1,4 +1,4 @@
-"""Ways to copy a checkpoint into a bucket and back: this project's, and other people's tools at their quickest."""
+"""Ways to copy a checkpoint into a bucket and back: this project's, and other tools with their fastest settings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ _NOT_TRIED = {
 
 
 class Way(ABC):
-    """One way; ``bucket`` is its own and empty at first, ``scratch`` a folder for what it keeps between runs."""
+    """One way to copy; ``bucket`` is its own and empty at first, ``scratch`` is a folder for what it keeps between
+    runs.
+    """
 
     name: str
     copies_all = True
-    """Whether it copies every file of the directory, else those of the newest batch's closed set."""
+    """Whether it copies every file of the directory; otherwise it copies the closed set of the newest batch."""
 
     def __init__(self, server: S3Server, bucket: str, scratch: Path) -> None:
         self._server = server
@@ -34,29 +36,29 @@ class Way(ABC):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its commands need; nothing of the caller's own configuration."""
+        """The environment variables that its commands need, without any of the caller's own configuration."""
         kept = {"PATH": os.environ["PATH"], "HOME": str(self._scratch), "TMPDIR": str(self._scratch)}
         return {**kept, **self._server.environment}
 
     def prepare(self) -> list[str] | None:
-        """A command that is run once and not measured."""
+        """Return a command that is run once and not measured."""
         return None
 
     @abstractmethod
     def take(self, root: Path) -> list[str]:
-        """The command that brings the bucket up to what the directory is."""
+        """Return the command that updates the bucket to the state of the directory."""
 
     @abstractmethod
     def bring(self, target: Path) -> list[str]:
-        """The command that restores into a directory that does not exist."""
+        """Return the command that restores into a directory that does not exist yet."""
 
     def restored(self, root: Path, target: Path) -> Path:
-        """Where below ``target`` the restored checkpoint is."""
+        """Return the path of the restored checkpoint below ``target``."""
         return target
 
 
 class ClosedSet(Way):
-    """This project's engine: the closed set of the newest batch."""
+    """This project's engine, which copies the closed set of the newest batch."""
 
     name = "ours"
     copies_all = False
@@ -77,7 +79,7 @@ class ClosedSet(Way):
 
 
 class CommandLine(ClosedSet):
-    """The same as a person does it: ``streamkeeper snapshot take`` and ``restore``."""
+    """This project's engine as a user runs it: ``streamkeeper snapshot take`` and ``restore``."""
 
     name = "ours, command line"
 
@@ -95,7 +97,7 @@ class CommandLine(ClosedSet):
 
 
 class WholeDirectory(ClosedSet):
-    """Like for like: every file of the directory, by this project's engine."""
+    """This project's engine on every file of the directory, for a like-for-like comparison."""
 
     name = "ours, whole directory"
     copies_all = True
@@ -105,7 +107,7 @@ class WholeDirectory(ClosedSet):
 
 
 class Restic(Way):
-    """Packs, encrypted and compressed, with a cache on the client."""
+    """Restic, which writes packs, encrypted and compressed, with a cache on the client."""
 
     name = "restic"
 
@@ -132,7 +134,9 @@ class Restic(Way):
 
 
 class Rclone(Way):
-    """An object for each file; without a HEAD for each one's time and after each PUT."""
+    """Rclone, which stores an object for each file; without a HEAD to read the time of each object, and without one
+    after each PUT.
+    """
 
     name = "rclone"
 
@@ -155,7 +159,7 @@ class Rclone(Way):
 
 
 class S5cmd(Way):
-    """An object for each file, many at once."""
+    """S5cmd, which stores an object for each file and copies many at once."""
 
     name = "s5cmd"
 
@@ -182,7 +186,7 @@ OURS: tuple[type[ClosedSet], ...] = (ClosedSet, CommandLine, WholeDirectory)
 
 
 def install() -> tuple[list[type[Way]], dict[str, str], dict[str, str]]:
-    """The peers that are there or can be had; version of each; and why others are missing."""
+    """Return the peers that are installed or can be installed, the version of each, and why the others are missing."""
     versions, missing = {}, dict(_NOT_TRIED)
     found: list[type[Way]] = []
     for way, version in ((Restic, ["restic", "version"]), (Rclone, ["rclone", "version"])):

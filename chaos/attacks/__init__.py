@@ -1,1 +1,3 @@
-"""Attacks from the side: nothing is killed, but the world around a served job is not what Streamkeeper left there."""
+"""Attacks that kill nothing but change the world around a served job, so that it differs from what Streamkeeper left
+there.
+"""

@@ -1,4 +1,6 @@
-"""One attack: a site of its own that serves, what is done to it, what it says, and everything that is wrong after."""
+"""One attack: an installation of its own that serves, the attack on it, the answers of its commands, and all damage
+found afterwards.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +42,16 @@ HASTE = [word for name, value in DEADLINES.items() for word in (f"--{name.replac
 _QUIET_S = 60.0
 
 Answer = subprocess.CompletedProcess[str]
-"""What a command has said."""
+"""The exit code and the output of a command."""
 T = TypeVar("T")
 
 
 class Attack(Stage):
-    """``seed``: in which of its ways it is done, the rest is chance; ``off``: the protections that are switched off,
-    for a negative control; ``did``, ``told`` and ``damage``: lines.
+    """One attack on a served job; ``seed`` chooses among its ways, and the rest is random; ``off`` lists the
+    protections that are switched off for a negative control; ``did``, ``told`` and ``damage`` are lines for the result.
 
-    Every command of a person comes through here, and every answer is looked at: a refusal is one line, which names the
-    thing and the way out.
+    Every command that a user would type is run through this class, and every answer is checked: a refusal must be one
+    line that names the problem and the way out.
     """
 
     calm_s = 60.0
@@ -66,11 +68,11 @@ class Attack(Stage):
         self.damage: list[str] = []
 
     def accounts(self) -> list[Account]:
-        """Of the database that has both tables, where the job was given one."""
+        """Return the accounts; those of the database that holds both tables when the job was given one."""
         return read_table_accounts(self.bed.input, self.database) if self.database else super().accounts()
 
     def conclude(self, case: str, wall_s: float) -> CaseResult:
-        """What the campaign keeps of it; the places of the site and of the code are left out."""
+        """Return the result that the campaign keeps; the paths of the installation and the code are left out."""
         did, told, damage = (
             [each.replace(str(self.bed.root), "…").replace(str(ROOT), "…") for each in lines]
             for lines in (self.did, self.told, self.damage)
@@ -86,49 +88,53 @@ class Attack(Stage):
         )
 
     def way(self, *ways: T) -> T:
-        """One of several, each with a seed of its own."""
+        """Return one of several ways; each has a seed of its own."""
         return ways[self.seed % len(ways)]
 
     @contextmanager
     def ended(self) -> Iterator[None]:
-        """The attack, and then the look at everything: what serves, and all outputs against all of the input."""
+        """Run the attack, then check everything: what serves, and all outputs against all of the input."""
         yield
         self.damage += self.look()
 
     def serve(self, *options: str, **params: object) -> None:
-        """Deploy the job, with input that its outputs hold."""
+        """Deploy the job, and wait until its outputs hold the input so far."""
         self.bed.start_producer(rows=5, every_s=0.5)
         self.must(self.ask(*options, **params))
         self.settle()
 
     def ask(self, *options: str, **params: object) -> Answer:
-        """One deploy, of a release that differs at least by its trigger; the input comes meanwhile."""
+        """Run one deploy of a release that differs at least by its trigger, and return the answer; a running producer
+        keeps writing input.
+        """
         return self.ask_with({}, *options, **params)
 
     def ask_with(self, extra: dict[str, str], *options: str, **params: object) -> Answer:
-        """The same, with these variables in the environment of the command."""
+        """Run one deploy with these variables in the environment of the command, and return the answer."""
         told = json.dumps({**self.params(), **params})
         return self.run("deploy", JOB, "--params", told, "--reason", "attack", *self.haste, *options, extra=extra)
 
     def params(self) -> dict[str, object]:
-        """Of one more release."""
+        """Return the params of a new release."""
         self._release += 1
         trigger = f"{400 + self._release} milliseconds"
         return {"input": str(self.bed.input), "output": str(self.output), "trigger": trigger}
 
     def run(self, *arguments: str, extra: dict[str, str] | None = None, cwd: Path | None = None) -> Answer:
-        """The ``streamkeeper`` command, as a person types it in a wide terminal."""
+        """Run the ``streamkeeper`` command as a user types it in a wide terminal."""
         by, wide = started_without(self.off), {"COLUMNS": "300", **(extra or {})}
         return self.bed.command(*arguments, extra=wide, by=by, cwd=cwd)
 
     def must(self, answer: Answer) -> Answer:
-        """It has to succeed; without that there is nothing to attack."""
+        """Return the answer if the command succeeded; raises InvalidInput otherwise, because then there is nothing to
+        attack.
+        """
         if answer.returncode:
             raise InvalidInput(f"{' '.join(answer.args[1:4])}: {answer.stderr.strip()[-600:]}")
         return answer
 
     def refused(self, what: str, answer: Answer, *words: str) -> None:
-        """It has to be refused in one line with these words; anything else is damage."""
+        """Require that the command was refused in one line with these words; anything else is damage."""
         lines = [line for line in answer.stderr.splitlines() if line.strip()]
         said = " ".join(answer.stderr.split())
         self.told.append(f"{what}: {said or answer.stdout.strip()[-200:]}"[:600])
@@ -139,30 +145,32 @@ class Attack(Stage):
         self.damage += [f"{what}: {word!r} is not in: {said[:300]}" for word in words if word not in said]
 
     def settle(self) -> None:
-        """No more input, until the outputs hold all of it and the driver has said so."""
+        """Stop the input, and wait until the outputs hold all of it and the driver has reported the batches as
+        committed.
+        """
         self.bed.stop_producer()
         wait_for("outputs with all of the input", self._ledger_clean, timeout_s=_QUIET_S, poll_s=0.5)
         wait_for("committed batches", self._committed, timeout_s=_QUIET_S, poll_s=0.5)
 
     def more(self, seconds: float = 2.0) -> None:
-        """More input, which the outputs then hold."""
+        """Produce more input, and wait until the outputs hold it."""
         self.feed(seconds)
         self.settle()
 
     def feed(self, seconds: float = 1.5) -> None:
-        """More input, whatever becomes of it."""
+        """Produce more input without waiting for the outputs."""
         self.bed.start_producer(rows=5, every_s=0.5, seed=len(self.told) + 2)
         time.sleep(seconds)
         self.bed.stop_producer()
 
     def go_on(self, **params: object) -> None:
-        """The site as it should be: a deploy, with input, that has to succeed."""
+        """Continue with a deploy under input, which has to succeed, and wait until the outputs hold the input."""
         self.bed.start_producer(rows=5, every_s=0.5, seed=len(self.told) + 3)
         self.must(self.ask(**params))
         self.settle()
 
     def kill(self) -> None:
-        """The machine goes away: every process of every driver, and nobody could say a last word."""
+        """Kill every process of every driver, as when the machine is lost, so that none writes a final status."""
         self.bed.stop_producer()
         for process in sorted(self.bed.processes(), key=lambda each: each.pid):
             try:
@@ -172,36 +180,38 @@ class Attack(Stage):
         wait_for("an empty machine", lambda: not list(self.bed.processes()), timeout_s=30)
 
     def checkpoint(self, query: str) -> Path:
-        """The directory of a query's current checkpoint version."""
+        """Return the directory of a query's current checkpoint version."""
         state = self.state()
         current = state.current_version(query)
         assert current is not None
         return self.bed.home / "checkpoints" / JOB / query / current.version
 
     def word(self) -> DriverStatus:
-        """The last word of the driver that serves."""
+        """Return the latest status of the serving driver."""
         status = Control(self.bed.installation.store, JOB, self.state().serving_instance).read_status()
         assert status is not None
         return status
 
     def take_away(self, directory: Path) -> Path:
-        """Move a directory out of sight; where it is now."""
+        """Move a directory out of sight and return its new path."""
         hidden = self.bed.root / "hidden"
         os.rename(directory, hidden)
         return hidden
 
     def put_back(self, hidden: Path, directory: Path) -> None:
-        """As it was."""
+        """Move a hidden directory back, in place of whatever is there."""
         shutil.rmtree(directory, ignore_errors=True)
         os.rename(hidden, directory)
 
     def no_replays(self, what: str) -> None:
-        """No batch may have come to the user's function a second time."""
+        """Report damage if a batch reached the user's function a second time."""
         if replays := count_replays(self.output):
             self.damage.append(f"{what}: {replays} batches came to the function a second time")
 
     def _committed(self) -> bool:
-        """Whether nothing is open, and the records know it: what a crash may repeat is none of an attack's."""
+        """Return whether no batch is open and the driver's status contains the newest commits; replays that a crash may
+        cause must not be counted for an attack.
+        """
         known = self.word().commits
         for query in self.queries:
             directory = self.checkpoint(query)

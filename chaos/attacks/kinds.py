@@ -1,4 +1,4 @@
-"""Every kind of attack, and what a negative control of it switches off."""
+"""Every kind of attack, with the protections that its negative control switches off."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chaos.attacks.on_requests import confs, differing_rebuild, used_again, wron
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``off``: empty for what only the project's tests have a control of."""
+    """A kind of attack; ``off`` is empty when only the project's tests have a negative control of it."""
 
     attack: Callable[[Attack, random.Random], None]
     off: str = ""
@@ -49,6 +49,6 @@ KINDS = {
     "cleaning-clones": Kind(cleaning_clones, "clones"),
     "pattern-names": Kind(pattern_names, "input-names"),
 }
-"""In the order of the guarantees that they attack."""
+"""The kinds, in the order of the guarantees that they attack."""
 
 JOBS = [Path(__file__).parents[1] / "jobs/ledgers.py"]

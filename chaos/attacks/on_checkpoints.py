@@ -1,4 +1,4 @@
-"""Attacks on checkpoints: lost, elsewhere, older than their outputs, restored twice at once."""
+"""Attacks on checkpoints: lost, in a different place, older than their outputs, or restored twice at the same time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _FREEZES_AT = ("restore.record.before", "restore.record.after", "restore.serve.b
 
 
 def restore_ahead(at: Attack, chance: random.Random) -> None:
-    """A snapshot older than the output, and a driver whose last word is older still: what would be written again?"""
+    """Restore a snapshot that is older than the output while the driver's last status is no newer than the snapshot:
+    the restore has to report what would be written twice.
+    """
     query = at.way(*QUERIES)
     with at.ended():
         at.serve()
@@ -46,7 +48,7 @@ def restore_ahead(at: Attack, chance: random.Random) -> None:
 
 
 def lost_checkpoint(at: Attack, chance: random.Random) -> None:
-    """A checkpoint directory that goes away under the driver that serves, or becomes another."""
+    """Delete a checkpoint directory under the serving driver, or replace it by an empty directory or an older copy."""
     query, how = chance.choice(QUERIES), at.way("deleted", "unmounted", "an older copy")
     with at.ended():
         at.serve()
@@ -73,7 +75,7 @@ def lost_checkpoint(at: Attack, chance: random.Random) -> None:
 
 
 def _ends(at: Attack) -> None:
-    """The driver may not stand serving on what is not its checkpoint any more."""
+    """Require that the driver stops serving once the directory is not its checkpoint any more, and reports why."""
     instance = at.state().serving_instance
 
     def over() -> bool:
@@ -91,7 +93,7 @@ def _ends(at: Attack) -> None:
 
 
 def elsewhere(at: Attack, chance: random.Random) -> None:
-    """A deploy of somebody whose variables name another place for checkpoints, or another home, over the same store."""
+    """Deploy with variables that name a different place for checkpoints, or a different home, over the same store."""
     how, dies = at.way(("checkpoints", False), ("home", False), ("checkpoints", True), ("home", True))
     other = at.bed.root / "other"
     extra = {"STREAMKEEPER_CHECKPOINTS": str(other / "checkpoints")}
@@ -113,7 +115,9 @@ def elsewhere(at: Attack, chance: random.Random) -> None:
 
 
 def two_restores(at: Attack, chance: random.Random) -> None:
-    """Two restores of one query at once; the slower one wakes up when a driver has gone on from the other's."""
+    """Run two restores of one query at the same time; the slower one wakes up after a driver has continued from the
+    other's checkpoint.
+    """
     query, point = chance.choice(("totals", "copies")), at.way(*_FREEZES_AT)
     marker = at.bed.root / "frozen"
     freeze = {

@@ -1,4 +1,4 @@
-"""Attacks on input files: clones whose source deletes them, and names that Spark takes for patterns."""
+"""Attacks on input files: rehearsals whose source deletes files, and file names that Spark interprets as patterns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _NAMES = ("[0-9]*", "{000000,000001}", "?00000", "a\\b")
 
 
 def cleaning_clones(at: Attack, chance: random.Random) -> None:
-    """A dry run after a restore, and a drill beside the driver, of a release whose source deletes or archives files."""
+    """Run a dry run after a restore, or a drill beside the driver, of a release whose source deletes or archives files:
+    the input files must remain.
+    """
     how, cleaner = at.way("dry-run", "drill"), chance.choice(("delete", "archive"))
     with at.ended():
         at.serve()
@@ -42,7 +44,9 @@ def cleaning_clones(at: Attack, chance: random.Random) -> None:
 
 
 def pattern_names(at: Attack, chance: random.Random) -> None:
-    """A file with a name that Spark takes for a pattern, planned together with others."""
+    """Add a file whose name Spark interprets as a pattern to a batch with other files: the deploy must be refused and
+    name the file.
+    """
     name = at.way(*_NAMES)
     with at.ended():
         at.serve()

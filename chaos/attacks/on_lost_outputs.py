@@ -17,7 +17,9 @@ _LACKS = "lacks committed batches"
 
 
 def lost_output(at: Attack, chance: random.Random) -> None:
-    """An output is moved away, dropped or replaced by an older copy while nothing runs; then somebody deploys."""
+    """Remove or drop an output, or replace it by an older copy, while nothing runs; a deploy, start or restart must be
+    refused.
+    """
     how = at.way("the database is gone", "the directory is gone", "the table is dropped", "an older copy")
     kept = at.bed.root / "kept"
     with at.ended():
@@ -48,12 +50,12 @@ def lost_output(at: Attack, chance: random.Random) -> None:
 
 
 def _copy(output: Path, target: Path) -> None:
-    """All outputs as they are, with the databases' logs."""
+    """Copy all outputs in their current state, with the logs of the databases."""
     shutil.copytree(output, target)
 
 
 def _lose(output: Path, older: Path, how: str) -> Path:
-    """Do it; returns the place of the output that is lost then."""
+    """Lose an output in this way, and return its path."""
     database, files = output / "warehouse.db", output / "copies"
     match how:
         case "the directory is gone":
@@ -72,12 +74,12 @@ def _lose(output: Path, older: Path, how: str) -> Path:
 
 
 def _listing(output: Path) -> set[str]:
-    """What there is, but for what SQLite leaves beside a database that was read."""
+    """Return every path below the outputs, except the files that SQLite leaves beside a database that was read."""
     return {str(path) for path in output.rglob("*") if not path.name.endswith(("-wal", "-shm"))}
 
 
 def two_jobs(at: Attack, chance: random.Random) -> None:
-    """Another job is given the outputs of the one that serves: by a dry run, then by a deploy."""
+    """Give a second job the outputs of the serving one, in a dry run and in a deploy; both must be refused."""
     dead, first = at.way((False, "dry run"), (True, "dry run"), (False, "deploy"), (True, "deploy"))
     words = ("--params", json.dumps(at.params()), "--reason", "attack", *at.haste)
     with at.ended():

@@ -1,4 +1,6 @@
-"""Attacks on what a query reads: files that are gone from HDFS, and files that arrive with old modification times."""
+"""Attacks on the input of a query: files that are missing in HDFS, and files that arrive with old modification
+times.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ from streamkeeper.registry.driver_control import Control
 
 _DAY_S = 86_400.0
 _LOOKS_S = 90.0
-"""A driver looks at its sources once a minute."""
+"""The most seconds until a driver has counted the files; it checks its sources once a minute."""
 
 
 def hdfs_input(at: Attack, chance: random.Random) -> None:
-    """A file of an open batch is gone from HDFS: nothing starts over it, and each query reads it once it is back."""
+    """Delete a file of an open batch from HDFS: no start may skip it, and each query reads it once it is back."""
     with hdfs_server(at.bed.root / "hdfs") as server, patch.dict(os.environ, server.environment):
         url = f"{server.url}/input"
         with _copied(at.bed.input, tree_at(url)), at.ended():
@@ -51,7 +53,9 @@ def hdfs_input(at: Attack, chance: random.Random) -> None:
 
 
 def old_files(at: Attack, chance: random.Random) -> None:
-    """Files keep the times that they had elsewhere: Spark never reads them. They are listed, and read once touched."""
+    """Add files that keep old modification times, which Spark never reads: they are listed, and read once they are
+    touched.
+    """
     with at.ended():
         at.serve()
         at.more()
@@ -73,7 +77,7 @@ def old_files(at: Attack, chance: random.Random) -> None:
 
 @contextmanager
 def _copied(input_: Path, tree: Tree) -> Iterator[None]:
-    """Copy every input file, whole, as it comes; each once."""
+    """Copy every input file once, as a whole, as soon as it arrives."""
     over, done = threading.Event(), set[str]()
 
     def copy() -> None:
@@ -98,7 +102,7 @@ def _copied(input_: Path, tree: Tree) -> Iterator[None]:
 
 
 def _reopen_last_batch(directory: Path, chance: random.Random) -> str:
-    """Take away the newest commit, as a crash before it leaves it; one of the files that its batch reads."""
+    """Delete the newest commit, as a crash before it would, and return one of the files that its batch reads."""
     tree = LocalTree(directory)
     newest = last_committed(tree)
     assert newest is not None
@@ -109,7 +113,7 @@ def _reopen_last_batch(directory: Path, chance: random.Random) -> str:
 
 
 def _arrive_late(input_: Path, chance: random.Random, count: int) -> Iterator[str]:
-    """Move files into the input that were written days ago, as ``rsync -a`` does; their paths."""
+    """Move files that were written days ago into the input, as ``rsync -a`` does, and yield their paths."""
     first = next_number(input_)
     for number in range(first, first + count):
         ids = [f"e{number:06d}-{row:03d}" for row in range(5)]
@@ -127,7 +131,7 @@ def _arrive_late(input_: Path, chance: random.Random, count: int) -> Iterator[st
 
 
 def _counted(at: Attack) -> int:
-    """What the driver says of its sources; two queries read the events."""
+    """Return the number of too old files that the driver's status reports for ``totals`` and ``copies``."""
     status = Control(at.bed.installation.store, JOB, at.state().serving_instance).read_status()
     queries = status.queries if status is not None else {}
     found = {name: sum(each.too_old_files or 0 for each in query.signals.sources) for name, query in queries.items()}

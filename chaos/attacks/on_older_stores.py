@@ -1,4 +1,4 @@
-"""An older copy of the store, put back while no driver runs: nobody may go on from what it names."""
+"""An older copy of the store is put back while no driver runs: nothing may continue from the versions that it names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ TOLD = ("older than what was written", "registry rebuild")
 
 
 def older_store(at: Attack, chance: random.Random) -> None:
-    """The copy is from before each query got its next checkpoint version; a start, a deploy, a recovery or the watch
-    finds it. The newer store is put back in the end."""
+    """Put back a copy of the store from before each query got its next checkpoint version: a start, a deploy, a
+    recovery or the watch must detect it. The newer store is put back at the end.
+    """
     how = at.way("watch", "start", "deploy", "recover")
     store, older, newer = (at.bed.home / "store", at.bed.root / "older", at.bed.root / "newer")
     with at.ended():

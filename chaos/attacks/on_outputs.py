@@ -1,4 +1,4 @@
-"""Attacks on outputs: names that somebody else has taken, and another server behind the same key."""
+"""Attacks on outputs: names that are already taken by others, and a different server behind the same URL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _ROWS = [(7,), (8,)]
 
 
 def taken_names(at: Attack, chance: random.Random) -> None:
-    """Somebody's own table or directory under a name that the next version of an output would take."""
+    """Create a foreign table or directory with a name that the next version of an output would use: the deploy must be
+    refused and its content kept.
+    """
     taken = at.way("totals__v0002__staged", "totals__v0002", "copies/v0002")
     with at.ended():
         at.serve()
@@ -68,7 +70,9 @@ def _give_back(at: Attack, name: str) -> None:
 
 
 def other_server(at: Attack, chance: random.Random) -> None:
-    """The same host, port and path in the URL, and another database, schema or server behind it."""
+    """Deploy with the same host, port and path in the URL but a different database, schema or server behind it: the
+    output must not be taken for the same one.
+    """
     how = at.way("dbname", "search_path", "service", "port")
     with _servers(at) as (one, two):
         first, second = new_database(one, "first"), new_database(one, "second")
@@ -115,7 +119,7 @@ def other_server(at: Attack, chance: random.Random) -> None:
 
 @contextmanager
 def _servers(at: Attack) -> Iterator[tuple[str, str]]:
-    """Two PostgreSQL servers, and a home for the service; removed at the end."""
+    """Provide two PostgreSQL servers and a home directory for the service file, until the context ends."""
     programs = find_programs()
     if programs is None:
         raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
@@ -131,7 +135,7 @@ def _servers(at: Attack) -> Iterator[tuple[str, str]]:
 
 
 def _define(at: Attack, place: str) -> None:
-    """Let the service lead to a database."""
+    """Make the PostgreSQL service point to a database."""
     user, _, rest = place.removeprefix("postgresql://").partition("@")
     address, _, database = rest.partition("/")
     host, _, port = address.partition(":")

@@ -1,4 +1,4 @@
-"""Attacks on places: a copied home, input behind another name or gone, and URLs where a directory is meant."""
+"""Attacks on places: a copied home, input under a different name or missing, and URLs where a directory is expected."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ COMMANDS = (
     ("snapshot", "export", "{series}", "--to", "{url}"),
     ("snapshot", "drill", "{series}", "--job-file", "{url}.py:job"),
 )
-"""What takes a place; the sweep over every option there is stands in ``tests/cli/test_locations.py``."""
+"""Commands that accept a place; ``tests/cli/test_locations.py`` covers every option of every command."""
 NAMED = (
     *("--conf", "spark.sql.streaming.queryEvolution.enableSourceEvolution=true"),
     *("--conf", "spark.sql.streaming.offsetLog.formatVersion=2"),
 )
-"""What sources with names need of Spark 4.2."""
+"""The confs that named sources need in Spark 4.2."""
 VARIABLES = ("HOME", "CHECKPOINTS", "JOBS")
 
 
 def copied_home(at: Attack, chance: random.Random) -> None:
-    """``cp -a`` of the home that serves, and a deploy in the copy, also once it was told to be a new one."""
+    """Copy the serving home with ``cp -a`` and deploy in the copy, in some cases also after ``home new`` in it: the
+    original driver must survive.
+    """
     told_new = at.way(True, False)
     with at.ended():
         at.serve()
@@ -62,7 +64,9 @@ def copied_home(at: Attack, chance: random.Random) -> None:
 
 
 def moved_input(at: Attack, chance: random.Random) -> None:
-    """The same files behind another name: a renamed mount, a link, a mirror with and without their times."""
+    """Provide the same files under a different name: a renamed directory, a link, hard links, or a mirror with and
+    without their times.
+    """
     how = at.way("renamed", "linked", "mirrored", "copied", "hard-linked")
     root = at.bed.root
     with at.ended():
@@ -98,7 +102,9 @@ def _move(input_: Path, new: Path, how: str) -> None:
 
 
 def missing_input(at: Attack, chance: random.Random) -> None:
-    """Files of the last batch of a query with named sources are gone: Spark replays it without them, in silence."""
+    """Remove a file of the last batch of a query with named sources, which Spark would silently replay without it: the
+    check must report it.
+    """
     with at.ended():
         at.serve(*NAMED, named=True)
         directory = at.checkpoint("copies")
@@ -122,7 +128,7 @@ def missing_input(at: Attack, chance: random.Random) -> None:
 
 
 def _the_same(at: Attack) -> list[str]:
-    """The job as it is, to be checked against the checkpoint of its copies."""
+    """Return the arguments that check the unchanged job against the checkpoint of ``copies``."""
     params = {"input": str(at.bed.input), "output": str(at.output), "named": True}
     job = f"{ROOT}/chaos/jobs/ledgers.py:ledgers"
     what = ["--deployed", job, "--candidate", job, "--query", "copies"]
@@ -130,7 +136,9 @@ def _the_same(at: Attack) -> list[str]:
 
 
 def urls(at: Attack, chance: random.Random) -> None:
-    """A URL of what is not supported: in commands, and in the variables of the installation."""
+    """Pass URLs of unsupported systems to commands and in the variables of the installation: each must be refused, and
+    no file may be created.
+    """
     here = at.bed.root / "here"
     here.mkdir()
     with at.ended():

@@ -1,4 +1,4 @@
-"""Attacks by what is asked for: outputs that differ, confs, misspelt keys, a run id again, a clock that is wrong."""
+"""Attacks by the request itself: outputs that differ, confs, misspelt keys, a reused run id, and a wrong clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONFS = {
 IN_CODE = ("spark.sql.streaming.stateStore.checkpointFormatVersion", "1")
 MISSPELT = {"dryrun": True, "dry-run": True, "parms": {}, "accept_risks": True, "approvs_s": 5, "most_differring": 1.0}
 UNATTENDED = ("--most-differing", "1", "--most-missing", "1", "--accept-risk")
-"""What was the default: the negative control asks for it."""
+"""Options that were once the default; the negative control requests them."""
 DIFFERENT: tuple[tuple[dict[str, object], tuple[str, ...]], ...] = (
     ({"skip": "-000"}, ()),
     ({"bias": 1}, ()),
@@ -47,7 +47,9 @@ _RUN_S = 300.0
 
 
 def differing_rebuild(at: Attack, chance: random.Random) -> None:
-    """A rebuild whose output is another one: rows are left out, or code that nothing proves counts otherwise."""
+    """Rebuild with a different output: rows are left out, or opaque code computes other amounts. The rebuild must not
+    be approved by itself.
+    """
     how, compare = at.way(*DIFFERENT)
     with at.ended():
         at.serve(code=1)
@@ -72,7 +74,9 @@ def differing_rebuild(at: Attack, chance: random.Random) -> None:
 
 
 def confs(at: Attack, chance: random.Random) -> None:
-    """Confs that would take executors, files or state out of sight: of a release, and in a job's own code."""
+    """Set confs that would hide executors, files or state from Streamkeeper, in a release and in a job's own code: each
+    must be refused.
+    """
     with at.ended():
         at.serve()
         serving = at.state().serving_instance
@@ -91,7 +95,9 @@ def confs(at: Attack, chance: random.Random) -> None:
 
 
 def used_again(at: Attack, chance: random.Random) -> None:
-    """Through Airflow: a run id that comes again with another request, and keys that nobody knows."""
+    """Trigger through Airflow a reused run id with a different request, and requests with unknown keys: each run must
+    fail.
+    """
     with at.ended(), _airflow(at) as api:
         at.serve()
         first = {"job": JOB, "reason": "attack", "params": at.params(), "conf": {}, **DEADLINES, "standby_s": 300}
@@ -112,7 +118,7 @@ def used_again(at: Attack, chance: random.Random) -> None:
 
 
 def wrong_clock(at: Attack, chance: random.Random) -> None:
-    """Snapshots taken, and pruned, by machines whose clocks are days off: the newest stay."""
+    """Take and prune snapshots on machines whose clocks are days off: the newest three snapshots must be kept."""
     series = f"{JOB}/copies"
     with at.ended():
         at.serve()
@@ -137,7 +143,7 @@ def wrong_clock(at: Attack, chance: random.Random) -> None:
 
 @contextmanager
 def _airflow(at: Attack) -> Iterator[AirflowApi]:
-    """An Airflow of the site, ended with the body."""
+    """Provide an Airflow of the installation, which is killed when the context ends."""
     system = System(Places(at.bed.root), lambda line: None)
     for each in ("BACKUP", "DRILL", "PRUNE", "WATCH"):
         system.environment[f"STREAMKEEPER_{each}_SCHEDULE"] = "never"
@@ -158,7 +164,7 @@ def _run(at: Attack, api: AirflowApi, run_id: str, form: dict[str, object]) -> s
 
 
 def _fails(at: Attack, api: AirflowApi, run_id: str, form: dict[str, object], *words: str) -> None:
-    """The run must fail in its first task, with these words."""
+    """Require that the run fails in its first task, with these words in one line of its log."""
     ended = _run(at, api, run_id, form)
     log = api.task_log(DAG, run_id, "bundle")
     said = [line for line in log.splitlines() if all(word in line for word in words)]
@@ -168,7 +174,7 @@ def _fails(at: Attack, api: AirflowApi, run_id: str, form: dict[str, object], *w
 
 
 def _at_clock(at: Attack, off_s: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command on a machine whose clock is so many seconds off."""
+    """Run the command with a clock that is this many seconds off."""
     script = Path(__file__).with_name("shifted.py")
     command = [sys.executable, str(script), str(off_s), at.off, *arguments]
     return subprocess.run(command, env=at.bed.environment, capture_output=True, text=True, timeout=300, check=False)

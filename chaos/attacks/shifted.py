@@ -1,6 +1,6 @@
-"""A command that believes in another time: ``shifted.py SECONDS WHAT COMMAND ARGUMENTS…``; WHAT as for ``unprotected``.
+"""Runs a command with a shifted clock: ``shifted.py SECONDS WHAT COMMAND ARGUMENTS…``; WHAT as for ``unprotected``.
 
-The classes of the standard library and pendulum's are told before anything else is imported.
+The clocks of the standard library and of pendulum are replaced before anything else is imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pendulum.now = lambda tz=None: _now(tz).add(seconds=_off_s)
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the command, with the protections in WHAT switched off."""
     off, *arguments = sys.argv[2:]
     if off:
         from chaos.unprotected import switch_off

@@ -1,1 +1,1 @@
-"""Drills: a real system is broken, the watch has to name the cause, and what is advised has to mend it."""
+"""Drills that break a real system: the watch has to name the cause, and the advised action has to mend it."""

@@ -1,4 +1,4 @@
-"""One drill: a site that serves is broken, watched, diagnosed and mended; then its outputs must hold its input."""
+"""One drill: a serving installation is broken, watched, diagnosed and mended; then its outputs must hold its input."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.registry.driver_control import Control
 
 PASSES = 2
-"""Within so many the cause has to be named."""
+"""The number of passes within which the cause has to be named."""
 BETWEEN_S = 15.0
-"""From one pass to the next; on its schedule it is a minute."""
+"""Seconds from one pass to the next; on the watch's own schedule it is a minute."""
 _SERVES_WITHIN_S = 150.0
 MISSED = "the watch missed"
 
 
 class DrillResult(CaseResult, frozen=True, kw_only=True):
-    """``named``: the rules that the watch raised; ``passes``: after how many; ``named_s``: after how long.
+    """The result of a drill; ``named``: the rules that the watch raised; ``passes``: after how many passes;
+    ``named_s``: after how many seconds.
 
-    ``cause``: what the diagnosis said; ``advised``: its first action; ``mended``: what was done; ``mended_s``: until
-    the outputs held all of the input again; ``announced``: what was said to be written again or lost.
+    ``cause``: the cause in the diagnosis; ``advised``: its first action; ``mended``: how the fault was mended;
+    ``mended_s``: seconds until the outputs held all of the input; ``announced``: what was announced as written twice or
+    lost.
     """
 
     named: list[str]
@@ -52,7 +54,9 @@ class DrillResult(CaseResult, frozen=True, kw_only=True):
 
 
 class Drill(Attack):
-    """``undo``: how what was broken outside is put right, set by who breaks it; ``after``: what cleans up."""
+    """One drill; ``undo`` repairs what was broken from outside and is set by whatever breaks it; ``after`` are
+    functions that clean up.
+    """
 
     calm_s = 90.0
 
@@ -68,7 +72,9 @@ class Drill(Attack):
         self.announced: list[str] = []
 
     def watch(self) -> list[str]:
-        """One pass; the rules of the incidents that are open then. Without a store its own run is red, and says so."""
+        """Make one pass of the watch and return the rules of the open incidents; without a store the pass itself fails
+        and reports the store as out of reach.
+        """
         answer = self.run("watch", "--once")
         if answer.returncode:
             self.told.append(f"watch: {answer.stderr.strip()[-300:]}")
@@ -77,14 +83,14 @@ class Drill(Attack):
         return self.open_rules()
 
     def open_rules(self, severity: str = "") -> list[str]:
-        """Of the job's incidents that were raised and not cleared; only those of one severity, where it is given."""
+        """Return the rules of the job's open incidents, limited to one severity if it is given."""
         found = self.run("incidents", "--json")
         jobs: list[dict[str, Any]] = json.loads(found.stdout) if found.returncode == 0 else []
         symptoms = [each["symptom"] for job in jobs for each in job["open"].values()]
         return sorted({each["rule"] for each in symptoms if severity in ("", each["severity"])})
 
     def name_the_cause(self, rules: tuple[str, ...], *, between_s: float = BETWEEN_S) -> None:
-        """Passes of the watch until one of the rules is open."""
+        """Make passes of the watch until an incident of one of the rules is open."""
         began = time.monotonic()
         seen: set[str] = set()
         for number in range(1, PASSES + 1):
@@ -100,7 +106,7 @@ class Drill(Attack):
             self.damage.append(f"{MISSED} {' or '.join(rules)}, it named {self.named or 'nothing'}")
 
     def diagnose(self, causes: tuple[str, ...]) -> None:
-        """What ``recover`` says, and whether that is the cause."""
+        """Run ``recover`` and report damage unless its diagnosis is one of the causes."""
         answer = self.run("recover", JOB, "--json")
         try:
             found: dict[str, Any] = json.loads(answer.stdout)
@@ -114,7 +120,7 @@ class Drill(Attack):
             self.damage.append(f"the diagnosis says {self.cause}, and not {' or '.join(causes)}")
 
     def recover(self, action: str) -> None:
-        """Carry an action out, accepting what it announces."""
+        """Carry out an action of ``recover``, accepting what it announces."""
         asked = ("recover", JOB, "--action", action, "--reason", "drill", "--accept-replay", "--accept-loss")
         looked = self.run(*asked, "--json", "--dry-run")
         with suppress(ValueError, StopIteration):
@@ -125,9 +131,10 @@ class Drill(Attack):
         self.must(self.run(*asked))
 
     def mend(self, how: str) -> None:
-        """``watch``: passes alone; ``undo``: what was broken is put right, then passes; else an action of recover.
+        """Mend the fault: ``watch`` by passes alone; ``undo`` by repairing what was broken, then passes; ``itself``
+        without any help; otherwise by an action of ``recover``.
 
-        ``undo+restart``: what was broken is put right, and then a person has to say that it is.
+        ``undo+restart`` repairs what was broken, and then a user has to confirm that by requesting the restart.
         """
         began = time.monotonic()
         self.mended = how
@@ -145,7 +152,9 @@ class Drill(Attack):
         self.mended_s = round(time.monotonic() - began, 1)
 
     def clears(self, rules: tuple[str, ...]) -> None:
-        """What somebody was woken for is cleared once it is mended; a ticket may remember, as of restarts, an hour."""
+        """Require that incidents of severity ``page`` are cleared once the fault is mended; a ticket may stay open,
+        such as that of restarts for an hour.
+        """
         for _ in range(PASSES + 1):
             self.watch()
             if not set(self.open_rules("page")) & set(rules):
@@ -154,7 +163,9 @@ class Drill(Attack):
         self.damage.append(f"still open: {self.open_rules('page')}")
 
     def serves(self) -> bool:
-        """Whether a driver says so, and says something new."""
+        """Return whether the latest status of the driver is serving, no operation is open, and the driver's processes
+        are running.
+        """
         state = self.state()
         if state.open_operation is not None:
             return False
@@ -165,35 +176,35 @@ class Drill(Attack):
         return any(each.is_running() for each in self.bed.processes())
 
     def processes_of(self, kind: str) -> list[psutil.Process]:
-        """``supervisor``, ``python`` or ``jvm`` of the drivers there are."""
+        """Return the ``supervisor``, ``python`` or ``jvm`` processes of the existing drivers."""
         return [each for each in self.bed.processes() if _kind(each) == kind]
 
     def send(self, kind: str, number: signal.Signals) -> None:
-        """A signal to each process of a kind."""
+        """Send a signal to each process of a kind."""
         for each in self.processes_of(kind):
             with suppress(psutil.NoSuchProcess):
                 each.send_signal(number)
         self.did.append(f"{number.name} to the {kind}")
 
     def snapshot(self) -> None:
-        """Of all queries, as they are; then more input, which the outputs hold."""
+        """Take a snapshot of all queries, then produce more input and wait until the outputs hold it."""
         self.must(self.run("snapshot", "take", JOB))
         self.more(1.5)
 
     def newest(self, query: str, folder: str) -> Path:
-        """The newest file of a checkpoint's log, once nothing is written any more."""
+        """Return the newest file of a checkpoint's log, once nothing is written any more."""
         directory = self.checkpoint(query)
         last = last_committed(LocalTree(directory))
         return directory / folder / str(last)
 
     def state_files(self, query: str) -> Iterator[Path]:
-        """Files that hold state, newest last."""
+        """Yield the files that hold state, newest last."""
         state = self.checkpoint(query) / "state"
         files = (each for each in state.rglob("*") if each.suffix in (".delta", ".snapshot", ".zip", ".changelog"))
         yield from sorted(files, key=lambda each: each.stat().st_mtime)
 
     def conclude(self, case: str, wall_s: float) -> DrillResult:
-        """What the campaign keeps of it."""
+        """Return the result that the campaign keeps."""
         usual = super().conclude(case, wall_s)
         return DrillResult(
             **msgspec.structs.asdict(usual),
@@ -208,7 +219,7 @@ class Drill(Attack):
         )
 
     def replays(self) -> int:
-        """Batches that came to the user's function a second time."""
+        """Return the number of batches that reached the user's function a second time."""
         return count_replays(self.output)
 
 

@@ -1,4 +1,4 @@
-"""Every way of breaking it: what is done, what the watch and the diagnosis have to say, and what has to mend it."""
+"""Every kind of fault: how it is made, what the watch and the diagnosis must report, and what has to mend it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ _STALE_S = 75.0
 
 @contextmanager
 def _on_files(root: Path, seed: int, off: str) -> Iterator[Drill]:
-    """A site that reads files."""
+    """Provide a drill on an installation that reads files."""
     with fresh_bed(root, JOBS) as bed:
         yield Drill(bed, seed, off)
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``rules``: any of these incidents names the cause, ``causes``: any of these diagnoses; ``mend``: see ``Drill``.
+    """A kind of fault; an incident of any of ``rules`` names its cause, as does any diagnosis in ``causes``; for
+    ``mend`` see ``Drill``.
 
-    ``snapshots``: whether there is one before it is broken; ``waits_s``: how long after it the first pass is;
-    ``before``: what the site is given before it serves; ``options``: of its deploy; ``installation``: what it is played
-    on; ``between_s``: from one pass to the next.
+    ``snapshots``: whether a snapshot is taken before the fault; ``waits_s``: seconds from the fault to the first pass;
+    ``before``: prepares the installation before it serves; ``options``: options of its deploy; ``installation``: opens
+    the installation for the drill; ``between_s``: seconds from one pass to the next.
     """
 
     breaks: Callable[[Drill, random.Random], None]
@@ -87,7 +88,7 @@ def _all_frozen(drill: Drill, chance: random.Random) -> None:
 
 
 def _rebooted(drill: Drill, chance: random.Random) -> None:
-    """As far as it can be shown: nothing lives, and the records are of another boot."""
+    """Imitate a reboot as far as possible: no process lives, and the records have a different boot id."""
     drill.kill()
     folder = drill.bed.home / "store" / "control"
     for record in folder.rglob("process-*.json"):
@@ -98,7 +99,7 @@ def _rebooted(drill: Drill, chance: random.Random) -> None:
 
 
 def _crash_loop(drill: Drill, chance: random.Random) -> None:
-    """The audit's file becomes a directory: the user's function fails with every batch."""
+    """Replace the audit's file by a directory, so that the user's function fails with every batch."""
     audit = drill.output / "audit.jsonl"
     hidden = drill.bed.root / "audit.hidden"
     os.rename(audit, hidden)
@@ -114,7 +115,7 @@ def _crash_loop(drill: Drill, chance: random.Random) -> None:
 
 
 def _commit_deleted(drill: Drill, chance: random.Random) -> None:
-    """What a crash of the machine leaves as well: the batch runs again under its own id."""
+    """Delete the newest commit, as a crash of the machine may do too: the batch is replayed under its own id."""
     drill.kill()
     file = drill.newest("totals", "commits")
     file.unlink()
@@ -123,7 +124,7 @@ def _commit_deleted(drill: Drill, chance: random.Random) -> None:
 
 
 def _commits_deleted(drill: Drill, chance: random.Random) -> None:
-    """Two of them: more than a crash can leave."""
+    """Delete the two newest commits, which is more than a crash can do."""
     _commit_deleted(drill, chance)
     _commit_deleted(drill, chance)
     drill.did.append("and the one before it")
@@ -173,7 +174,7 @@ def _checkpoint_unmounted(drill: Drill, chance: random.Random) -> None:
 
 
 def _sink_ahead(drill: Drill, chance: random.Random) -> None:
-    """An older copy of the checkpoint is put in its place, without any tool."""
+    """Replace the checkpoint by an older copy, without using a command."""
     directory = drill.checkpoint("totals")
     older = drill.bed.root / "older"
     shutil.copytree(directory, older)
@@ -185,7 +186,7 @@ def _sink_ahead(drill: Drill, chance: random.Random) -> None:
 
 
 def _sink_down(drill: Drill, chance: random.Random) -> None:
-    """Somebody holds the database's lock for three minutes."""
+    """Hold the lock of the database for three minutes."""
     database = drill.output / "warehouse.db"
     held = (
         "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
@@ -208,7 +209,7 @@ def _sink_down(drill: Drill, chance: random.Random) -> None:
 
 
 def _files_of(directory: Path, batch: str) -> set[str]:
-    """Names of the files that a batch of a file source reads."""
+    """Return the names of the files that a batch of a file source reads."""
     number = json.loads((directory / "offsets" / batch).read_text().splitlines()[-1])["logOffset"]
     log = directory / "sources" / "0" / str(number)
     lines = (log if log.exists() else log.with_suffix(".compact")).read_text().splitlines()[1:]
@@ -216,7 +217,7 @@ def _files_of(directory: Path, batch: str) -> set[str]:
 
 
 def _source_files_deleted(drill: Drill, chance: random.Random) -> None:
-    """Files of a batch that is planned and not committed are gone."""
+    """Remove the files of a batch that is planned but not committed."""
     directory = drill.checkpoint("totals")
     drill.kill()
     commit = drill.newest("totals", "commits")
@@ -240,7 +241,7 @@ def _source_files_deleted(drill: Drill, chance: random.Random) -> None:
 
 
 def _store_gone(drill: Drill, chance: random.Random) -> None:
-    """Out of reach for longer than a lease."""
+    """Make the store unreachable for longer than a lease."""
     store = drill.bed.home / "store"
     hidden = drill.take_away(store)
     store.write_text("not a directory")
@@ -254,7 +255,7 @@ def _store_gone(drill: Drill, chance: random.Random) -> None:
 
 
 def _small_disk(drill: Drill) -> None:
-    """Checkpoints on a disk of their own, of 64 MB."""
+    """Put the checkpoints on a disk of their own, of 64 MB."""
     folder = drill.bed.home / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)], check=True)
@@ -262,7 +263,7 @@ def _small_disk(drill: Drill) -> None:
 
 
 def _disk_full(drill: Drill, chance: random.Random) -> None:
-    """The checkpoints' disk: a file takes what is left of it."""
+    """Fill the disk of the checkpoints with a file."""
     filler = drill.bed.home / "checkpoints" / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         while True:
@@ -273,7 +274,7 @@ def _disk_full(drill: Drill, chance: random.Random) -> None:
 
 
 def _out_of_memory(drill: Drill, chance: random.Random) -> None:
-    """The user's function collects a list without end, with every batch."""
+    """Make the user's function collect an unbounded list with every batch."""
     unbounded = drill.output / "audit.jsonl.unbounded"
     unbounded.touch()
     drill.undo = unbounded.unlink
@@ -282,7 +283,9 @@ def _out_of_memory(drill: Drill, chance: random.Random) -> None:
 
 
 def _journal_lost(drill: Drill, chance: random.Random) -> None:
-    """The job's folder in the registry, its journal alone, or both with the watch's index; under a driver, or not."""
+    """Hide the job's folder in the registry, only its journal, or the folder together with the watch's index; in one of
+    the ways its driver is still running.
+    """
     how = drill.way("registry folder", "journal", "registry folder under its driver", "registry folder and index")
     registry = drill.bed.home / "store" / "registry" / "ledgers"
     lost = registry / "journal" if how == "journal" else registry
@@ -392,4 +395,4 @@ KINDS = {
     "two-schedulers": Kind(two_schedulers, ("driver-dead",), ("driver-killed",), "watch"),
     "recovery-killed": Kind(recovery_killed, ("checkpoint-missing",), ("checkpoint-lost",), "itself", snapshots=True),
 }
-"""Each with what names it."""
+"""The kinds of faults, each with what names it."""

@@ -1,4 +1,4 @@
-"""A node that is lost with its driver: nobody can look at it, and a person states its termination."""
+"""A node that is lost with its driver: its processes cannot be checked, and a user states that it was terminated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ANOTHER_BOOT = "00000000-0000-4000-8000-000000000000"
 
 
 def allow_little_silence(drill: Drill) -> None:
-    """Let the job say that a lost driver may be silent for a few seconds; ten minutes are usual."""
+    """Let the job declare that a lost driver may be silent for 20 seconds; the default is ten minutes."""
     file = drill.bed.jobs / "ledgers.py"
     name = '    name="ledgers",\n'
     text = file.read_text()
@@ -23,9 +23,9 @@ def allow_little_silence(drill: Drill) -> None:
 
 
 def node_lost(drill: Drill, chance: random.Random) -> None:
-    """Every process is gone, and by the records they ran on a machine of which nobody here knows anything.
+    """Kill every process, and change the records so that they ran on a machine that cannot be checked.
 
-    Mended as the page says it: the termination is stated, a copy is taken, and the copy is restored.
+    Mended as the documentation describes: the termination is stated, a snapshot is taken and restored.
     """
     instance = drill.state().serving_instance
     drill.kill()

@@ -1,4 +1,4 @@
-"""Drills on who mends: two watches at once, and a restore that dies at each of its points."""
+"""Drills on the repair itself: two watches at the same time, and a restore that is killed at each of its points."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def two_schedulers(drill: Drill, chance: random.Random) -> None:
 
 
 def recovery_killed(drill: Drill, chance: random.Random) -> None:
-    """Every point of a restore is a death; each time it is asked for again, with the same words."""
+    """Kill a restore at each of the points in turn; after each kill the same command is run to continue it."""
     drill.kill()
     shutil.rmtree(drill.checkpoint("totals"))
     drill.diagnose(("checkpoint-lost",))

@@ -1,4 +1,6 @@
-"""Drills on a topic of a real Kafka broker: what retention drops while nobody reads is lost, and is told as lost."""
+"""Drills on a topic of a real Kafka broker: records that retention drops while no driver reads are lost, and must be
+reported as lost.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,16 @@ from streamkeeper.registry.objects import read_object
 from streamkeeper.sources.kafka import ReadTopics
 
 Ranges = dict[int, tuple[int, int]]
-"""Partition -> the first offset that is gone, and the first that is not."""
+"""Maps a partition to its first missing offset and to the first one after the gap."""
 _GONE = re.compile(rf"{TOPIC} partition (\d+): offsets (\d+) to (\d+) are gone")
 _SLOWLY = {**DEADLINES, "first_commit_s": 240, "probation_s": 240, "approve_s": 240}
 _ASKED_S = 180.0
 
 
 class TopicDrill(Drill):
-    """``dropped``: what was deleted of the topic below which nothing was read; ``lost``: what was announced as lost."""
+    """A drill on a topic; ``dropped`` are the unread offsets that were deleted from the topic, ``lost`` those that were
+    announced as lost.
+    """
 
     bed: BrokerBed
     calm_s = 240.0
@@ -51,7 +55,7 @@ class TopicDrill(Drill):
         self._passes_over = False
 
     def params(self) -> dict[str, object]:
-        """Of one more release."""
+        """Return the params of a new release."""
         self._release += 1
         return {
             "servers": self.bed.broker.client.servers,
@@ -62,7 +66,7 @@ class TopicDrill(Drill):
         }
 
     def accounts(self) -> list[Account]:
-        """One account per query: of all that was sent, but for what was announced as lost."""
+        """Return one account per query, over all events that were sent except those announced as lost."""
         events = without(read_events(self.bed.sent), self.lost)
         ids = [each.event_id for each in events]
         return [
@@ -72,13 +76,15 @@ class TopicDrill(Drill):
         ]
 
     def look(self) -> list[str]:
-        """Everything that is wrong, once the broker has all that was sent."""
+        """Return everything that is wrong, once the broker has all events that were sent."""
         self.bed.stop_producer()
         self.bed.check_delivered()
         return super().look() + self.bed.unclear
 
     def recover(self, action: str) -> None:
-        """Deploy a release that passes over what is gone, approve what that announces, and deploy the usual one."""
+        """Deploy a release that skips the missing offsets, approve the loss that it announces, and deploy the usual
+        release.
+        """
         self._passes_over = True
         before = set(self.state().operations)
         # The deploy waits for its answer: it is asked from beside it.
@@ -118,7 +124,9 @@ class TopicDrill(Drill):
 
 
 def without(events: list[Event], lost: Ranges) -> list[Event]:
-    """Those whose offsets are not lost; events stand in the order in which they were sent, so in their partitions'."""
+    """Return the events whose offsets are not lost; events are in the order in which they were sent, which is also the
+    order in each partition.
+    """
     following = dict.fromkeys(range(PARTITIONS), 0)
     kept = []
     for each in events:
@@ -131,7 +139,9 @@ def without(events: list[Event], lost: Ranges) -> list[Event]:
 
 
 def retention_past(drill: Drill, chance: random.Random) -> None:
-    """The topic drops what comes next, and more, while its reader is gone: the watch learns it from its own start."""
+    """Delete the next unread records of the topic, and possibly more, while its driver is down; the watch must detect
+    it when it starts the driver.
+    """
     assert isinstance(drill, TopicDrill)
     drill.kill()
     drill.feed(3.0)
@@ -153,6 +163,6 @@ def retention_past(drill: Drill, chance: random.Random) -> None:
 
 @contextmanager
 def on_a_topic(root: Path, seed: int, off: str) -> Iterator[Drill]:
-    """A site that reads a topic of a broker of its own."""
+    """Provide a drill on an installation that reads a topic of a broker of its own."""
     with fresh_broker_bed(root) as bed:
         yield TopicDrill(bed, seed, off)

@@ -1,1 +1,3 @@
-"""Commands that clean up, forget, restore or rebuild, and notices of the watch, killed at points without Spark."""
+"""Commands that clean up, forget, restore or rebuild, and the notices of the watch, killed at failpoints without
+Spark.
+"""

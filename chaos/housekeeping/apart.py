@@ -1,4 +1,4 @@
-"""Runs a call in a process of its own, which has the code loaded already: a command takes a tenth of a second."""
+"""Runs a call in a forked process that has the code loaded already, so that a command takes a tenth of a second."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from typing import NamedTuple
 from chaos.unprotected import switch_off
 
 LIMIT_S = 120
-"""A call that takes longer is ended by SIGALRM."""
+"""The most seconds that a call may take; SIGALRM then ends it."""
 
 
 class Run(NamedTuple):
-    """How a process ended: its exit code, or the negative number of the signal; and what it printed."""
+    """How a process ended (its exit code, or the negative number of the signal) and what it printed."""
 
     code: int
     printed: str
 
     @property
     def was_killed(self) -> bool:
-        """Whether SIGKILL ended it."""
+        """Whether the process was killed by SIGKILL."""
         return self.code == -signal.SIGKILL
 
 
 def run_apart(call: Callable[[], None], environment: Mapping[str, str], transcript: Path, *, off: str = "") -> Run:
     """Run a call in a forked process and wait for it.
 
-    ``environment``: all of its variables; ``transcript``: a file for what it prints; ``off``: protections that are
-    switched off in it.
+    ``environment`` contains all of its variables; ``transcript`` is a file for its output; ``off`` lists protections
+    that are switched off in it.
     """
     with transcript.open("wb") as file, warnings.catch_warnings():
         # Python 3.12 warns of a fork beside threads; the child uses none of theirs.
@@ -46,7 +46,7 @@ def run_apart(call: Callable[[], None], environment: Mapping[str, str], transcri
 
 
 def _become(call: Callable[[], None], environment: Mapping[str, str], output: int, off: str) -> int:
-    """Be the process; return its exit code."""
+    """Run the call in the forked process and return its exit code."""
     try:
         signal.alarm(LIMIT_S)
         os.dup2(output, 1)
@@ -67,7 +67,7 @@ def _become(call: Callable[[], None], environment: Mapping[str, str], output: in
 
 
 def command(*words: str) -> Callable[[], None]:
-    """The ``streamkeeper`` command, as a person would type it."""
+    """Return a call that runs the ``streamkeeper`` command as a user would type it."""
 
     def call() -> None:
         from streamkeeper.cli.main import main

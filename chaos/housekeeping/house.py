@@ -1,7 +1,8 @@
-"""A site with one job that has all that housekeeping removes, keeps or rebuilds, on files that look like Spark's.
+"""Builds an installation with one job that has everything that housekeeping removes, keeps or rebuilds, on files like
+those of Spark.
 
-``sales`` has one query, ``totals``: v0001 is retired, v0002 is current, and both have batches and snapshots. Of its
-three drivers, one never claimed a checkpoint. All have ended; the end of the last one is not on record.
+``sales`` has one query, ``totals``: v0001 is retired, v0002 is current, and both have batches and snapshots. One of its
+three drivers never claimed a checkpoint. All have ended; the end of the last one is not recorded.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ KIND = "hdfs"
 
 
 def warehouse(site: Path) -> str:
-    """The database of the job's table."""
+    """Return the URL of the database with the job's table."""
     return f"sqlite:///{site}/warehouse.db"
 
 
 def build_house() -> None:
-    """Make the site that the environment describes, and the job's table beside its home."""
+    """Create the installation that the environment describes, and the job's table beside its home."""
     installation = Installation.from_environment(os.environ)
     site = Path(installation.settings.home).parent
     house = _House(installation, site)
@@ -80,7 +81,7 @@ class _House:
             self.journal.append(lambda _, each=record: each)  # type: ignore[misc]
 
     def register(self) -> None:
-        """The release and what it runs."""
+        """Record the release and its manifest."""
         manifest = _manifest(f"{warehouse(self.site)}#totals")
         digest = put_object(self.installation.store, JOB, "manifests", to_json(manifest), ".json")
         environment = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
@@ -102,7 +103,9 @@ class _House:
         return instance
 
     def serve(self, operation: str, version: str, *, epoch: int, batches: tuple[int, ...]) -> None:
-        """Let a driver write a version: so many batches at a time, with a snapshot after each time."""
+        """Write a checkpoint version as a driver would, in groups of the given numbers of batches, with a snapshot
+        after each group.
+        """
         before = self.journal.state().appointed
         instance = self._begin(operation)
         self._record(
@@ -131,7 +134,7 @@ class _House:
         self._fence(version, epoch, done - 1)
 
     def fail(self, operation: str) -> None:
-        """Let a driver end that never claimed the checkpoint; its records are left."""
+        """Record a driver that ended without claiming the checkpoint; its records remain."""
         instance = self._begin(operation)
         self._record(
             InstanceEnded(operation=operation, instance=instance, proof="gone", exit="failed"),
@@ -168,7 +171,7 @@ class _House:
 
 
 def _manifest(output: str) -> Manifest:
-    """One file source, one aggregation, a table."""
+    """Return a manifest with one file source, one aggregation and a table."""
     plan = "~Aggregate [k#0], [k#0, sum(x#1L) AS s#2L]\n+- StreamingRelation FileSource, [k#0, x#1L]\nstructure 11"
     key, value = StateColumn(meaning="source 0.k", type="string"), StateColumn(meaning="sum(source 0.x)", type="long")
     source = Source(

@@ -1,4 +1,6 @@
-"""What is killed: commands about a job whose driver has ended, and a pass of the watch that sends notices."""
+"""The calls that are killed: commands about a job whose driver has ended, and a pass of the watch that sends
+notices.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,22 @@ _OPERATION = "fourth"
 WHY = ("--reason", "housekeeping")
 KEEP_ONE = "last=1,hourly=0,daily=0,weekly=0,monthly=0"
 DEAD_FOR_S, LATER_S = 600.0, 7200.0
-"""How long after the site was made a first pass of the watch raises incidents, and a second one repeats them."""
+"""Seconds after the creation of the installation at which a first pass of the watch raises incidents, and a second one
+repeats them.
+"""
 
 Call = Callable[[], None]
 Start = Callable[..., Run]
-"""Runs a call on the site in a process of its own, with these environment variables more."""
+"""Runs a call on the installation in a process of its own, with these additional environment variables."""
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that is killed at points.
+    """A call that is killed at failpoints.
 
-    ``call``: of the site; ``again``: the call that carries on, by default the same one; ``points``: where it is killed;
-    ``settings``: environment variables; ``prepare``: what happens to the site first; ``done_at``: a point at which all
-    is done, so that the same call is another one: the end must be that of two calls.
+    ``call``: makes the call for an installation; ``again``: the call that carries on, by default the same one;
+    ``points``: where it is killed; ``settings``: environment variables; ``prepare``: changes the installation first;
+    ``done_at``: a point at which everything is done, so that running the call once more is a new call, and the final
+    state must be that of two calls.
     """
 
     call: Callable[[Path], Call]
@@ -54,7 +59,7 @@ def _both(*names: str) -> tuple[str, ...]:
 
 
 def typed(*words: str) -> Callable[[Path], Call]:
-    """A command that is the same on every site."""
+    """Return a command that is the same on every installation."""
     return lambda site: command(*words)
 
 
@@ -67,7 +72,7 @@ def _lose_store(site: Path, start: Start) -> None:
 
 
 def _lose_and_make_store(site: Path, start: Start) -> None:
-    """Lose the store, and let a watch make another one, with an id of its own."""
+    """Delete the store, and let a watch create a new one with an id of its own."""
     _lose_store(site, start)
     _must(start(command("watch", "--once")))
 
@@ -82,7 +87,9 @@ def _leave_open(site: Path, start: Start) -> None:
 
 
 def _abort(site: Path) -> Call:
-    """What `--on-open abort` does before it deploys, which would start a driver."""
+    """Return a call that does what ``--on-open abort`` does before it deploys; the deploy itself would start a
+    driver.
+    """
 
     def call() -> None:
         deploy = Deploy.load(Installation.from_environment(os.environ), JOB, _OPERATION)
@@ -97,7 +104,7 @@ def _stop(site: Path, start: Start) -> None:
 
 
 def _lose_node(site: Path, start: Start) -> None:
-    """Let the last driver have run on a machine that nobody can look at."""
+    """Record that the last driver ran on a machine that cannot be checked."""
 
     def write() -> None:
         claim = ProcessRecord(
@@ -109,7 +116,7 @@ def _lose_node(site: Path, start: Start) -> None:
 
 
 def make_pass(after_s: float) -> Callable[[Path], Call]:
-    """A pass of the watch, by a clock that is so far ahead; its notifier writes to a file."""
+    """Return a pass of the watch with a clock that is ``after_s`` seconds ahead; its notifier writes to a file."""
 
     def call_on(site: Path) -> Call:
         def send(message: Message) -> None:
@@ -138,7 +145,7 @@ def _must(run: Run) -> None:
 
 _REBUILD = _both("rebuild.installation", "rebuild.journal", "record.job-rebuilt")
 _NEXT_S = GRACE_S + 30
-"""A pass may send another one's notices only once these seconds are over."""
+"""Seconds after which a pass may send the notices of another pass."""
 KINDS: Mapping[str, Kind] = {
     "prune": Kind(
         call=typed("prune"),

@@ -1,6 +1,7 @@
-"""What is left of a site: its final state, which is the same however often a command was killed, and what is missing.
+"""Reads the final state of an installation, which is the same however often a command was killed, and finds what is
+missing in it.
 
-Left out are times, names that are drawn, and in which order records were written.
+Times, random names and the order in which records were written are left out.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from streamkeeper.snapshots.verify import verify
 from streamkeeper.stores.local import LocalStore
 
 State = Mapping[str, str]
-"""A file or a record of a site -> its content, or the hash of it."""
+"""Maps a file or a record of an installation to its content or to the hash of it."""
 OUTBOX = "outbox"
-"""Beside the home: one line for each message that was sent."""
+"""The file beside the home that has one line for each message sent."""
 _FOLDED = re.compile(r"home/store/(registry/[^/]+/(journal|folds)/|incidents/|fleet/index\.json|snapshots/.*/garbage/)")
 _TIMES = {"at"}
 _DRAWN = re.compile(r"cli-\d{8}t\d{6}-[0-9a-f]{6}")
 
 
 def read_final_state(site: Path) -> State:
-    """Everything below a site; journals and incidents folded, and the table as its rows."""
+    """Return everything below an installation, with journals and incidents folded and the table as its rows."""
     found = {}
     for path in sorted(path for path in site.rglob("*") if path.is_file()):
         name = str(path.relative_to(site))
@@ -53,14 +54,14 @@ def read_final_state(site: Path) -> State:
 
 
 def find_differences(expected: State, found: State) -> list[str]:
-    """What is not as in the final state of a command that nobody killed."""
+    """Return the differences from the final state after a command that was not killed."""
     names = sorted(expected.keys() | found.keys())
     told = [_difference(name, expected.get(name), found.get(name)) for name in names]
     return [each for each in told if each]
 
 
 def find_missing(site: Path) -> list[str]:
-    """What a restart, a rollback or a restore needs and does not find, whatever the command was to do."""
+    """Return what a restart, a rollback or a restore needs but does not find, whatever the command was meant to do."""
     return [*_incomplete_checkpoints(site), *_unusable_records(site)]
 
 
@@ -117,7 +118,9 @@ def _text(value: Any) -> str:
 
 
 def _steady(value: Any) -> Any:
-    """The value without times and drawn names; a mapping as sorted pairs, for names in it may become the same."""
+    """Return the value without times and random names; a mapping becomes sorted pairs, because its names may become
+    equal.
+    """
     if isinstance(value, dict):
         pairs = [[_steady(key), _steady(each)] for key, each in value.items() if key not in _TIMES]
         return sorted(pairs, key=json.dumps)
@@ -127,7 +130,7 @@ def _steady(value: Any) -> Any:
 
 
 def _incomplete_checkpoints(site: Path) -> Iterator[str]:
-    """From every published version a query must be able to start."""
+    """Yield what is missing in each published version, from which a query must be able to start."""
     for directory in sorted((site / "home/checkpoints").glob("*/*/*")):
         tree, name = LocalTree(directory), directory.relative_to(site)
         if not is_version_name(directory.name) or not is_published(tree):

@@ -1,8 +1,9 @@
-"""One job with a query per kind of sink: what the crash campaign deploys again and again.
+"""The job that the crash campaign deploys repeatedly, with a query per kind of sink.
 
-``shape`` odd: another table for ``totals`` (rebuild), another layout for ``copies`` (handoff), the same ``audit``
-(resume). ``code``: a constant in a Python function below the state of ``totals``: another one is an opaque change.
-``warehouse``: a database for ``totals`` and, as a table, for ``copies``: all that tasks on other machines may write.
+An odd ``shape`` changes the table of ``totals`` (rebuild) and the layout of ``copies`` (handoff), and leaves ``audit``
+unchanged (resume). ``code`` is a constant in a Python function below the state of ``totals``; a different one is an
+opaque change. ``warehouse`` is a database for ``totals`` and, as a table, for ``copies``; tasks on other machines can
+write nothing else.
 """
 
 import json
@@ -22,11 +23,13 @@ EVENTS = "event_id string, customer string, kind string, amount long"
 
 
 BREAKS_AFTER = {"cutover": 0, "probation": 5}
-"""How many audit batches a release writes that breaks there."""
+"""The number of audit batches that a release writes before it fails at that step."""
 
 
 def audit(path: str, slow_s: float, breaks: str) -> Callable[[DataFrame, BatchContext], None]:
-    """A sink that doubles what is written twice: each batch appends a line with its epoch and its event ids."""
+    """Return a sink function that repeats what is written twice: each batch appends a line with its epoch and its event
+    ids.
+    """
     written: list[int] = []
 
     def append(batch: DataFrame, context: BatchContext) -> None:
@@ -49,19 +52,19 @@ def audit(path: str, slow_s: float, breaks: str) -> Callable[[DataFrame, BatchCo
 
 
 def weighed(code: int, bias: int) -> Callable[[Column], Column]:
-    """The amounts and ``bias``, through Python code of which nothing can prove that."""
+    """Return a function that adds ``bias`` to the amounts through Python code whose effect cannot be proven."""
     function: Callable[[Column], Column] = F.udf(lambda amount: amount + 0 * code + bias, "long")
     return function
 
 
 def read(spark: SparkSession, schema: str, folder: str, named: bool, **options: Any) -> DataFrame:
-    """A folder of CSV; as a source with a name, which two settings of the session allow."""
+    """Read a folder of CSV files; with ``named`` as a named source, which needs two settings of the session."""
     stream = spark.readStream.schema(schema).options(**options)
     return (stream.name(folder.rpartition("/")[2]) if named else stream).csv(folder)
 
 
 def totalled(sales: DataFrame, amount: Column, shape: int) -> DataFrame:
-    """Count, sum and squares by customer; of an odd shape the largest amount as well."""
+    """Aggregate count, sum and sum of squares by customer; an odd shape adds the largest amount."""
     wanted = [F.count("*").alias("sales"), F.sum(amount).alias("total"), F.sum(amount * amount).alias("squares")]
     if shape % 2:
         wanted.append(F.max(amount).alias("largest"))

@@ -1,7 +1,9 @@
-"""The campaign's job on a Kafka topic: a query per kind of sink, each of which a release changes in its own way.
+"""The campaign's job on a Kafka topic, with a query per kind of sink, each of which a release changes in a different
+way.
 
-``shape`` odd: another aggregate for ``counts`` (rebuild). ``layout`` odd: other partitions for ``copies`` (handoff).
-``audit`` resumes. It has the name of the campaign's other job, whose looks and commands are the same.
+An odd ``shape`` adds an aggregate to ``counts`` (rebuild). An odd ``layout`` changes the partitions of ``copies``
+(handoff). ``audit`` resumes. The job has the name of the campaign's other job, because it uses the same checks and
+commands.
 """
 
 import json
@@ -17,7 +19,9 @@ EVENT = "event_id string, customer string, kind string, amount long, at timestam
 
 
 def audit(path: str) -> Callable[[DataFrame, BatchContext], None]:
-    """A sink that doubles what is written twice: each batch appends a line with its epoch and its event ids."""
+    """Return a sink function that repeats what is written twice: each batch appends a line with its epoch and its event
+    ids.
+    """
 
     def append(batch: DataFrame, context: BatchContext) -> None:
         ids = [row.event_id for row in batch.select("event_id").collect()]
@@ -29,7 +33,7 @@ def audit(path: str) -> Callable[[DataFrame, BatchContext], None]:
 
 
 def counted(events: DataFrame, shape: int) -> DataFrame:
-    """Count and sum by customer and minute; of an odd shape the largest amount as well."""
+    """Aggregate count and sum by customer and minute; an odd shape adds the largest amount."""
     wanted = {"events": F.count("*"), "amount": F.sum("amount")}
     if shape % 2:
         wanted["largest"] = F.max("amount")

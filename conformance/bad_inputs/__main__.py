@@ -1,9 +1,10 @@
-"""``python -m conformance.bad_inputs``: what a person sees who gives a bad input at any door, and what is left.
+"""``python -m conformance.bad_inputs``: what a person sees after entering a bad input at any door, and what it leaves
+behind.
 
-A fresh installation with a real Airflow, a real S3 server and a job that serves; each input is given to the command
-line, to Airflow's REST interface, and to its trigger form in a browser (Debian's ``chromium``) where the form has a
-field that takes it. One line has to be told, without a traceback, and nothing may be left: no file, no entry of a
-journal, no process; Airflow's own run and log apart.
+The bench starts a fresh installation with a real Airflow, a real S3 server and a job that serves. Each input is passed
+to the command line, to Airflow's REST interface, and to its trigger form in a browser (Debian's ``chromium``) where the
+form has a field that accepts it. The answer must be one line without a traceback, and nothing may be left behind: no
+file, no journal entry, no process; Airflow's own run and log are exempt.
 
 --doors cli     only these doors (cli,rest,form); by cli alone no Airflow is started
 --only TEXT     only inputs with that text in their name
@@ -32,7 +33,7 @@ _SETTLE_S = 10.0
 
 
 def ask_command(stage: Stage, bad: Bad) -> tuple[Answer, list[str]]:
-    """What the command has told, and what is left behind."""
+    """Return what the command printed, and what it left behind."""
     with (bad.around or (lambda _: nullcontext()))(stage):
         before = stage.look()
         answer = stage.by_command(bad.cli, bad.extra)
@@ -43,7 +44,7 @@ Send = Callable[[str, Any], Answer | str]
 
 
 def ask_airflow(stage: Stage, bad: Bad, send: Send) -> tuple[Answer, list[str]]:
-    """What Airflow has answered, or told by its run; and what is left behind. Raises CannotBeTyped."""
+    """Return what Airflow or its run answered, and what was left behind. Raises CannotBeTyped."""
     assert bad.rest is not None
     dag, conf = bad.rest
     with (bad.around or (lambda _: nullcontext()))(stage):
@@ -58,7 +59,7 @@ def _body(conf: object) -> bytes:
 
 
 def _settled(stage: Stage, before: dict[str, tuple[int, int, int]]) -> list[str]:
-    """What is left once processes that are ending have ended."""
+    """Return what is left once terminating processes have terminated."""
     deadline = time.monotonic() + _SETTLE_S
     while left := find_left(before, stage.look()):
         if time.monotonic() > deadline:
@@ -68,9 +69,10 @@ def _settled(stage: Stage, before: dict[str, tuple[int, int, int]]) -> list[str]
 
 
 def is_good(answer: Answer, left: list[str], door: str) -> bool:
-    """Whether it was refused, in one line and without a traceback, with nothing left.
+    """Return whether the input was refused in one line, without a traceback and with nothing left behind.
 
-    Airflow's own check of a form's fields tells the rule below its line, and the form what is wrong at each field.
+    Airflow's own validation of a form's fields prints the rule below its line, and the form prints what is wrong at
+    each field.
     """
     refused = answer.ended not in ("exit 0", "run success") and not answer.ended.startswith("HTTP 5")
     one_line = answer.lines == 1 or (door != "cli" and answer.ended in ("HTTP 400", "form"))
@@ -78,7 +80,7 @@ def is_good(answer: Answer, left: list[str], door: str) -> bool:
 
 
 def ask_all(stage: Stage, doors: list[str], only: str) -> Iterator[dict[str, object]]:
-    """A line for each input and door."""
+    """Yield a line for each input and door."""
     origin, inputs = read_origin(), [bad for bad in bad_inputs(stage) if only in bad.name]
 
     def line_of(bad: Bad, door: str, answer: Answer, left: list[str]) -> dict[str, object]:
@@ -104,7 +106,7 @@ def ask_all(stage: Stage, doors: list[str], only: str) -> Iterator[dict[str, obj
 
 
 def main() -> int:
-    """1 when an input was taken, was not told in one line, or has left something."""
+    """Run the bench; return 1 if an input was accepted, was not answered in one line, or left something behind."""
     parser = argparse.ArgumentParser(prog="conformance.bad_inputs", description="Bad inputs, at every door.")
     parser.add_argument("--doors", default="cli,rest,form")
     parser.add_argument("--only", default="")

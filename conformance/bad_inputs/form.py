@@ -21,17 +21,19 @@ _SHORT_WAIT_MS, _LONGEST_WAIT_MS = 5_000, 20_000
 
 
 class CannotBeTyped(Exception):
-    """The form has no such field, or none that takes such a value."""
+    """Raised if the form lacks a field, or if the field does not accept such a value."""
 
 
 class TriggerForm:
-    """What a person does with it; ``url``: Airflow's."""
+    """Fills in and submits the form as a person would; ``url``: Airflow's address."""
 
     def __init__(self, page: Page, url: str) -> None:
         self._page, self._url = page, url
 
     def send(self, dag: str, conf: Any) -> Answer | str:
-        """Fill in what is given and trigger: the run's id, or why the form does not let go. Raises CannotBeTyped."""
+        """Fill in the values and trigger; return the run's id, or the error with which the form refuses. Raises
+        CannotBeTyped.
+        """
         if not isinstance(conf, Mapping):
             raise CannotBeTyped(dag)
         self._open(dag)
@@ -76,7 +78,7 @@ class TriggerForm:
             raise CannotBeTyped(name)
 
     def _find(self, name: str) -> Locator:
-        """The field, with its section open."""
+        """Return the field after opening its section."""
         field = self._page.get_by_role("dialog").locator(f"#element_{name}, [name=element_{name}]").first
         if not field.count():
             raise CannotBeTyped(name)
@@ -92,7 +94,7 @@ def _is_trigger(response: Response) -> bool:
 
 @contextmanager
 def trigger_form(url: str) -> Iterator[TriggerForm]:
-    """A browser with nothing from before; ``url``: of an Airflow that asks for no login."""
+    """Open a browser without any earlier state; ``url``: the address of an Airflow that requires no login."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(_QUIET))
         try:

@@ -1,4 +1,4 @@
-"""The bad inputs: what each is, and how it is given at every door where it can come in."""
+"""The bad inputs: what each one is, and how it is passed at every door that could receive it."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ JOB_FILES: Mapping[str, bytes] = {
     "bad_twice": b"%b@streaming_job(name='bad_twice')%b@streaming_job(name='bad_twice')%b" % (_IMPORT, _BODY, _BODY),
     "bad_default": b"%b@streaming_job(name='bad_default', params={'n': Param(int, default='x')})%b" % (_IMPORT, _BODY),
 }
-"""Files under the jobs root that are no job of that name."""
+"""Files below the jobs root that do not define a job of that name."""
 
 Around = Callable[[Stage], Any]
 
 
 class Bad(msgspec.Struct, frozen=True, kw_only=True):
     """One bad input. ``cli``: the words of a command; ``rest``: the DAG and the run's conf, or a whole body as bytes;
-    ``around``: what holds while it is given; ``extra``: variables of the command, None for one that is not set;
-    ``airflows``: why Airflow 3.3.2 itself fails on it, before anything of Streamkeeper's is asked."""
+    ``around``: a context that is active while it is sent; ``extra``: variables of the command, None for one that is not
+    set; ``airflows``: why Airflow 3.3.2 itself fails on it, before any code of Streamkeeper runs.
+    """
 
     name: str
     cli: tuple[str, ...] = ()
@@ -344,7 +345,7 @@ def _settings(stage: Stage) -> Iterator[Bad]:
 
 
 def bad_inputs(stage: Stage) -> list[Bad]:
-    """All of them; the files that some need are there afterwards."""
+    """Yield all bad inputs; the files that some of them need exist afterwards."""
     for name, text in JOB_FILES.items():
         (stage.places.jobs / f"{name}.py").write_bytes(text)
     (stage.places.jobs / "bad_link.py").symlink_to("/etc/hosts")

@@ -1,4 +1,4 @@
-"""The installation that bad inputs are sent to, how each door answers, and what is there before and after."""
+"""The installation that receives bad inputs, how each door answers, and what exists before and after."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ _LONGEST_COMMAND_S = 300.0
 TRACEBACK = "Traceback (most recent call last)"
 _ENDED = "Task exited"
 _OF_THE_DRIVER = ("status.json", "history.json")
-"""What the serving driver replaces by itself, in its folder of ``control/``."""
+"""Files that the serving driver replaces by itself in its folder of ``control/``."""
 
 
 class Answer(NamedTuple):
-    """What a person sees. ``ended``: the exit code, the HTTP status or the run's state; ``lines``: how many there are,
-    the terminal's or those of Airflow's answer or of a task's log that are errors."""
+    """What a person sees. ``ended``: the exit code, the HTTP status or the run's state; ``lines``: the number of lines
+    on the terminal, or of error lines in Airflow's answer or in a task's log.
+    """
 
     ended: str
     told: str
@@ -49,7 +50,9 @@ class Answer(NamedTuple):
 
 
 class Stage:
-    """One job that serves its second release and has a snapshot; two that were only pushed, one of which is spoilt."""
+    """An installation with a job that serves its second release and has a snapshot, and two jobs that were only pushed,
+    one of which is spoilt.
+    """
 
     def __init__(self, root: Path, server: S3Server) -> None:
         self.places = Places(root)
@@ -63,26 +66,26 @@ class Stage:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Those of the job that serves."""
+        """The params of the serving job."""
         return dict(deploy_conf(self.places, EVENT_COPY, files_per_trigger=100, reason="first release")["params"])
 
     @property
     def bucket(self) -> str:
-        """One that is there."""
+        """The name of an existing bucket."""
         return FIRST_BUCKET
 
     @property
     def release(self) -> str:
-        """The one that serves."""
+        """The serving release."""
         return self.system.installation.journal(EVENT_COPY, "bench").state().serving_release
 
     @property
     def operation(self) -> str:
-        """The one that deployed what serves."""
+        """The operation that deployed the serving release."""
         return next(reversed(self.system.installation.journal(EVENT_COPY, "bench").state().operations))
 
     def prepare(self) -> None:
-        """Deploy, snapshot and push: by the commands that a person has."""
+        """Deploy, take a snapshot and push, with the commands that a person would use."""
         self.places.prepare()
         self.temporary.mkdir()
         prepare(self.places.input)
@@ -102,7 +105,7 @@ class Stage:
             self._must("release", "push", name, *given)
 
     def start_airflow(self) -> Airflow:
-        """Return once it takes runs."""
+        """Start Airflow and return once it accepts runs."""
         airflow = self.system.start_airflow()
         self.system.wait_for_airflow(airflow)
         self.api = airflow.api
@@ -131,7 +134,7 @@ class Stage:
         return subprocess.CompletedProcess(list(words), returncode, stdout=told[0], stderr=told[1])
 
     def by_command(self, words: Sequence[str], extra: Mapping[str, str | None]) -> Answer:
-        """As typed in a shell; ``extra``: variables, None for one that is not set."""
+        """Run a command as typed in a shell; ``extra``: variables, None for one that is not set."""
         done = self._run(words, extra)
         lines = [line for line in (done.stderr.strip() or done.stdout).splitlines() if line.strip()]
         told = next((line for line in lines if "error" in line), lines[-1] if lines else "")
@@ -139,7 +142,7 @@ class Stage:
         return Answer(f"exit {done.returncode}", told.strip(), len(lines), trace)
 
     def trigger(self, dag: str, body: bytes) -> Answer | str:
-        """As ``POST …/dagRuns`` answers; the run's id, where it has started one."""
+        """Return the answer of ``POST …/dagRuns``, or the run's id if it started one."""
         status, answer = self._post(dag, body)
         if status != 200:
             detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
@@ -149,14 +152,16 @@ class Stage:
         return str(answer["dag_run_id"])
 
     def by_run(self, dag: str, run: str) -> Answer:
-        """What its tasks have told, once it is over."""
+        """Wait until the run is over and return what its tasks logged."""
         state = self.api.wait_for_run(dag, run, timeout_s=300)
         told = [line for each in self.api.tasks(dag, run).values() for line in self._errors(dag, run, each)]
         texts = list(dict.fromkeys(text for text, _trace in told))
         return Answer(f"run {state}", texts[0] if texts else "", len(texts), any(trace for _text, trace in told))
 
     def _errors(self, dag: str, run: str, task: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-        """Each error in a failed task's log, and whether frames are shown with it; not Airflow's own *Task exited*."""
+        """Yield each error in a failed task's log and whether it is shown with stack frames, without Airflow's own
+        *Task exited*.
+        """
         if task["state"] != "failed":
             return
         path = f"{quote(run, safe='')}/taskInstances/{task['task_id']}/logs/{task['try_number']}"
@@ -187,7 +192,9 @@ class Stage:
                 return error.code, text
 
     def look(self) -> dict[str, tuple[int, int, int]]:
-        """Every file and folder that is not Airflow's, and every process that is not: mode, size, time of change."""
+        """Return mode, size and modification time of every file and folder, and every process, except for Airflow's
+        own.
+        """
         found = {f"process {each.pid}": (0, 0, 0) for each in self._processes()}
         for folder, folders, files in os.walk(self.places.root):
             if Path(folder) == self.places.root:
@@ -208,7 +215,7 @@ class Stage:
         return found
 
     def _processes(self) -> Iterator[psutil.Process]:
-        """Drivers and whatever else a command or a task has started and left."""
+        """Yield drivers and any other process that a command or a task has started and left running."""
         for process in psutil.process_iter():
             try:
                 environment, words = process.environ(), " ".join(process.cmdline())
@@ -219,7 +226,9 @@ class Stage:
 
 
 def _type(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Be the command, in a child that need not import it anew: a second of work for each of two hundred inputs."""
+    """Run the command in this forked child, which need not import it anew: that saves a second for each of two hundred
+    inputs.
+    """
     code = 1
     try:
         os.environ.clear()
@@ -237,7 +246,7 @@ def _type(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
 
 
 def _wait(child: int) -> int:
-    """Its status; a command that takes longer than it may is killed."""
+    """Return the child's wait status; kill a command that exceeds its time limit."""
     deadline = time.monotonic() + _LONGEST_COMMAND_S
     while True:
         found, status = os.waitpid(child, os.WNOHANG)
@@ -249,7 +258,7 @@ def _wait(child: int) -> int:
 
 
 def find_left(before: Mapping[str, tuple[int, int, int]], after: Mapping[str, tuple[int, int, int]]) -> list[str]:
-    """What is new, gone or changed."""
+    """Return what is new, missing or changed."""
     new = [f"+ {name}" for name in after if name not in before]
     gone = [f"- {name}" for name in before if name not in after]
     changed = [f"~ {name}" for name, seen in after.items() if before.get(name, seen) != seen]
@@ -258,7 +267,7 @@ def find_left(before: Mapping[str, tuple[int, int, int]], after: Mapping[str, tu
 
 @contextmanager
 def fresh_stage(root: Path) -> Iterator[Stage]:
-    """A new installation with its S3 server; all of it is stopped at the end."""
+    """Open a new installation with its S3 server; all of it is stopped at the end."""
     with s3_server(root.with_name(f"{root.name}-s3"), volume_mb=64, volumes=40) as server:
         stage = Stage(root, server)
         stage.system.stop()

@@ -1,1 +1,1 @@
-"""Realistic jobs and edits drawn from a seed, what Spark does with each edit, and what the check says of it."""
+"""Realistic jobs and edits drawn from a seed, what Spark does with each edit, and what the check answers about it."""

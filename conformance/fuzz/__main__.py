@@ -1,16 +1,16 @@
-"""``python -m conformance.fuzz``: draw realistic jobs and edits, measure Spark, ask the check, keep the score.
+"""``python -m conformance.fuzz``: draw realistic jobs and edits, measure Spark, run the check, keep the score.
 
 --seeds 1,2       whose pairs; --pairs N: so many of all of them; --only a,b: these ids or kinds of edits
 --truths FILE     what Spark did, by pair and version of Spark (bench/results/fuzz-truths.jsonl); never measured again
---results FILE    what the check said, by pair and state of plugins/ (bench/results/fuzz.jsonl)
---rehearse N      of all pairs the rules answer; N of them, drawn by seed, are rehearsed as well (none)
---verdicts        measure nothing, and ask about every pair of the results whose truth is known
+--results FILE    what the check answered, by pair and state of plugins/ (bench/results/fuzz.jsonl)
+--rehearse N      the rules answer about all pairs; N of them, drawn by seed, are rehearsed as well (none)
+--verdicts        measure nothing, and check every pair of the results whose truth is known
 --workers N       so many processes share the bases (1)
 --minutes M       begin no further piece after so long
 --keep DIR        where deployed jobs and their checkpoints are kept for the next answer (build/fuzz)
 --no-kafka        leave out the jobs that read Kafka, as without its jars (make connectors)
---score           only tell the score
---shrink ID       the smallest pipeline with which a pair comes out as it does
+--score           only print the score
+--shrink ID       the smallest pipeline with which a pair has the same grade
 --show ID         the job file before and after
 --kinds           how the kinds of edits spread over the pairs that would be drawn
 """
@@ -38,7 +38,7 @@ RESULTS = ROOT / "bench/results/fuzz.jsonl"
 
 
 def main() -> int:
-    """Run what was asked for; 1 when an unsafe change was let through or a pair is in error."""
+    """Run what the command line requests; return 1 if an unsafe change was let through or a pair is in error."""
     chosen = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if chosen.score:
@@ -64,14 +64,14 @@ def main() -> int:
 
 
 def _pairs(chosen: argparse.Namespace) -> list[Pair]:
-    """As many of each seed."""
+    """Return the pairs of the seeds, equally many of each."""
     seeds = [int(each) for each in chosen.seeds.split(",")]
     each_seed = -(-chosen.pairs // len(seeds))
     return [pair for seed in seeds for pair in islice(draw_pairs(seed), each_seed)]
 
 
 def _wanted(chosen: argparse.Namespace) -> list[Pair]:
-    """The pairs of the seeds, or those that were answered before, as far as they are chosen."""
+    """Return the chosen pairs, of the seeds or of earlier answers."""
     if chosen.verdicts:
         ids = list(dict.fromkeys(id for id, _ in read_lines(chosen.results, {})))
         drawn = [pair for pair in map(_drawn, ids) if pair is not None]

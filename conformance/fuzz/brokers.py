@@ -1,4 +1,4 @@
-"""The broker of a campaign: started when a piece first needs it, ended with the campaign."""
+"""The broker of a campaign: started when a piece first needs it, stopped with the campaign."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.kafka_broker import running_broker
 
 
 class BrokerOnDemand:
-    """A broker below ``home``, which is empty before and gone afterwards: no topic outlives the block."""
+    """A broker in the folder ``home``, which is emptied before and deleted afterwards: no topic outlives the block."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -25,7 +25,7 @@ class BrokerOnDemand:
         self._open.close()
 
     def servers(self) -> str:
-        """Its address; raises as running_broker does when it cannot be had."""
+        """Return the broker's address and start it if necessary; raises like running_broker if it cannot start."""
         if not self._servers:
             shutil.rmtree(self._home, ignore_errors=True)
             self._open.callback(shutil.rmtree, self._home, ignore_errors=True)

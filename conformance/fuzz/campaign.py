@@ -1,8 +1,9 @@
-"""A campaign: measures the pairs that no truth is known of, lets the rules answer all, and rehearses a share of them.
+"""A campaign: measures the pairs without a known truth, lets the rules answer about all pairs, and rehearses a share of
+them.
 
-Three passes, each in pieces that share a warm session: a run that is interrupted goes on with the first pair that is
-missing. Workers are processes of this command, each with a share of the bases and a folder of its own; they add lines
-to the same files.
+It has three passes, each in pieces that share a warm session: an interrupted run continues with the first missing pair.
+Workers are processes of this command, each with a share of the bases and its own folder; they append lines to the same
+files.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from harness.kafka_broker import has_jars
 PIECE = 60
 """How many pairs share a session that measures: five bases."""
 ANSWERS = 240
-"""How many share one that answers by rules."""
+"""How many pairs share a session in which the rules answer."""
 _HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
 def run_campaign(chosen: argparse.Namespace, pairs: Sequence[Pair]) -> int:
-    """Run one share of the pairs, or all of them with so many workers; 1 when a pair is unsafe or in error."""
+    """Run one share of the pairs, or all of them with the given number of workers; return 1 if a pair is unsafe or in
+    error.
+    """
     pairs = _runnable(pairs, chosen)
     if chosen.share:
         run_share(chosen, pairs)
@@ -52,7 +55,7 @@ def run_campaign(chosen: argparse.Namespace, pairs: Sequence[Pair]) -> int:
 
 
 def _run_workers(count: int) -> None:
-    """The same command once for each share; all of them end with this one."""
+    """Run the same command once for each share; all workers terminate with this process."""
     given = [sys.executable, "-m", "conformance.fuzz", *sys.argv[1:]]
     running = [subprocess.Popen([*given, "--share", f"{at}/{count}"]) for at in range(count)]
     try:
@@ -68,7 +71,7 @@ def _run_workers(count: int) -> None:
 
 
 def run_share(chosen: argparse.Namespace, pairs: Sequence[Pair]) -> None:
-    """Measure and ask about the pairs of one share until they are done or time is up."""
+    """Measure and check the pairs of one share until they are done or the time is up."""
     at, count = (int(each) for each in (chosen.share or "0/1").split("/"))
     root = chosen.keep.resolve() / f"w{at}"
     root.mkdir(parents=True, exist_ok=True)
@@ -86,9 +89,10 @@ def run_share(chosen: argparse.Namespace, pairs: Sequence[Pair]) -> None:
 
 
 def to_rehearse(pairs: Sequence[Pair], wanted: int, lines: Lines) -> frozenset[str]:
-    """Ids of as many pairs, drawn by the ids alone; then those that Spark refuses though the rules let them through.
+    """Return the ids of ``wanted`` pairs, drawn by their ids alone, and of those that Spark refuses although the rules
+    let them through.
 
-    Only a rehearsal can find what Spark refuses without a rule's knowing it.
+    Only a rehearsal can find what Spark refuses without a rule that covers it.
     """
     if not wanted:
         return frozenset()
@@ -147,7 +151,7 @@ def _answer_all(
 
 
 def is_answered(pair: Pair, lines: Lines, *, rehearse: bool) -> bool:
-    """Whether the check, as it is now, has answered about this very pair."""
+    """Return whether the present state of the check has already answered about exactly this pair."""
     line = lines.get((pair.id, rehearse))
     return line is not None and line.answer is not None and (line.key, line.plugins) == (key_of(pair), plugins_state())
 

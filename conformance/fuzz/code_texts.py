@@ -1,4 +1,4 @@
-"""The Python code of a pipeline: functions of columns and of state, in several wordings of the same. Pure."""
+"""The Python code of a pipeline: functions of columns and of state, each in several equivalent wordings. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _DOC = '"""What a row adds."""\n{indent}'
 
 
 def code_top(stage: Code) -> str:
-    """The lines of the module for a column that is made by code."""
+    """Return the module-level lines for a column that is computed by code."""
     if stage.form in VARIANTS:
         return layout_top(stage)
     constant = f"{stage.uid.upper()}_FACTOR"
@@ -75,7 +75,7 @@ def code_top(stage: Code) -> str:
 
 
 def code_files(stage: Code) -> tuple[tuple[str, str], ...]:
-    """Modules beside the job file."""
+    """Return the modules beside the job file."""
     if stage.form in VARIANTS:
         return layout_files(stage)
     if stage.form != "helper":
@@ -84,12 +84,12 @@ def code_files(stage: Code) -> tuple[tuple[str, str], ...]:
 
 
 def module_of(stage: Code) -> str:
-    """The name of its helper module."""
+    """Return the name of the stage's helper module."""
     return f"steps_{stage.uid}"
 
 
 def keep_top(stage: Keep) -> str:
-    """The lines of the module for state that code keeps."""
+    """Return the module-level lines for state that is kept by code."""
     total = "running" if stage.wording == "renamed" else "total"
     step = stage.step.replace("total", total)
     doc = _doc(stage.wording, 8 if stage.form == "row" else 4)

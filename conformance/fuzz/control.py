@@ -1,9 +1,9 @@
 """``python -m conformance.fuzz.control``: blinds the check to one argument at a time; the fuzzer must notice.
 
-For each of BLINDED, pairs are drawn whose edit changes that very argument; what Spark does is measured as ever, and the
-check is asked while what it compares leaves that argument out. A pair that it lets through is a find. Exit code 1 when
-any argument goes unnoticed. Jobs that read files are enough for that. ``--pairs``: how many for each; ``--results``: a
-JSON line each.
+Negative control: for each argument in BLINDED, pairs are drawn whose edit changes exactly that argument. What Spark
+does is measured as usual, and the check runs with that argument removed from its comparison. A pair that the check then
+lets through counts as found. The exit code is 1 if any argument goes unnoticed. Jobs that read files are sufficient.
+``--pairs``: how many for each argument; ``--results``: a JSON line each.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BLINDED: dict[str, tuple[str, int]] = {
     "ArrayFilter.function": ("filter", 1),
     "ArrayAggregate.merge": ("sum_up", 1),
 }
-"""Class and argument -> the operation of the grammar and which of its arguments that is."""
+"""Class and argument -> the operation of the grammar and the index of the corresponding argument."""
 
 _PATCH = """
 from streamkeeper.inspection import spark_classes
@@ -48,7 +48,7 @@ spark_classes.UNSTABLE_ARGUMENTS |= {{({node!r}, {argument!r})}}
 
 
 def main() -> int:
-    """Blind, measure, ask; 1 when an argument goes unnoticed."""
+    """Blind the check, measure and compare; return 1 if an argument goes unnoticed."""
     chosen = _arguments()
     root = chosen.keep.resolve()
     root.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def _pairs_for(name: str, wanted: int) -> list[Pair]:
-    """Changing edits of that argument, drawn as in a campaign, from seeds of their own."""
+    """Return changing edits of that argument, drawn as in a campaign but from separate seeds."""
     operation, place = BLINDED[name]
     found: list[Pair] = []
     for base in count():
@@ -113,7 +113,7 @@ def _touches(pair: Pair, operation: str, place: int) -> bool:
 
 
 def _differs_below(one: Expr, other: Expr, operation: str, place: int) -> bool:
-    """Whether the only difference is inside that argument of that operation."""
+    """Return whether the only difference is inside that argument of that operation."""
     if (one.op, one.value, len(one.args)) != (other.op, other.value, len(other.args)):
         return False
     differing = [at for at, each in enumerate(one.args) if each != other.args[at]]
@@ -126,7 +126,9 @@ def _differs_below(one: Expr, other: Expr, operation: str, place: int) -> bool:
 
 
 def _blind(root: Path, name: str) -> Path:
-    """A folder whose ``sitecustomize`` takes the argument out of every process of the check."""
+    """Create a folder whose ``sitecustomize`` removes the argument from the comparison in every process of the
+    check.
+    """
     node, argument = name.split(".")
     folder = root / "blind" / name
     folder.mkdir(parents=True, exist_ok=True)

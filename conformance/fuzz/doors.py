@@ -1,8 +1,9 @@
 """``python -m conformance.fuzz.doors``: drawn pairs through every door: the check, a dry run, a deploy, a pull request.
 
-Each base of a pair is deployed by a real driver, over the same rows and with the same confs, on Kafka from a broker of
-this run; then each edit of it is shown to ``check --job``, to ``check --changed``, to a dry run and to a deploy, which
-is given up once it has its assessment. Pairs come from the results of a campaign, two of a base, of every verdict.
+Each base of a pair is deployed by a real driver, over the same rows and with the same confs, with Kafka from a broker
+of this run. Each edit of it is then passed to ``check --job``, to ``check --changed``, to a dry run and to a deploy,
+which is aborted once it has its assessment. Pairs come from the results of a campaign, at most two per base, of every
+verdict.
 
 --pairs N       so many; --given FILE: the campaign's results
 --results FILE  a JSON line a pair; pairs that are there are not asked again (bench/results/fuzz-doors.jsonl)
@@ -46,7 +47,7 @@ A_BASE = 2
 
 
 def main() -> int:
-    """Ask about every pair that was chosen; 1 where a door gives another verdict or other rules."""
+    """Check every chosen pair at each door; return 1 if a door reports a different verdict or different rules."""
     chosen = _arguments()
     lines = map(json.loads, chosen.results.read_text().splitlines() if chosen.results.exists() else [])
     # Older lines tell of a dry run only.
@@ -69,13 +70,15 @@ def main() -> int:
 
 
 def newest_of(answered: Lines) -> list[Line]:
-    """A line a pair: of the rules where they answered, else of a rehearsal."""
+    """Return one line per pair: that of the rules if they answered, otherwise that of a rehearsal."""
     found = {id: line for (id, rehearsed), line in answered.items() if rehearsed}
     return list((found | {id: line for (id, rehearsed), line in answered.items() if not rehearsed}).values())
 
 
 def choose(lines: Iterable[Line], wanted: int) -> list[tuple[Pair, Line]]:
-    """Pairs that are still drawn as they were measured, the rarest verdict first, and of each at most A_BASE a base."""
+    """Return pairs that are still drawn as they were measured, one verdict after the other from the rarest on, with at
+    most A_BASE pairs per base.
+    """
     fit = [each for each in lines if each.answer is not None and each.truth is not None and not each.broken]
     left = {verdict: [each for each in fit if each.answer and each.answer.verdict == verdict] for verdict in _VERDICTS}
     bases: Counter[tuple[int, int]] = Counter()
@@ -102,7 +105,7 @@ _VERDICTS = ("REFUSE", "BACKUP", "SWITCH", "RESUME")
 
 
 def ask_doors(pairs: list[Pair], servers: Servers) -> list[dict[str, object]]:
-    """Deploy the base that all of them share, then show each edit to every door."""
+    """Deploy the base that all of the pairs share, then pass each edit to every door."""
     base = pairs[0]
     deployed = base.case.deployed(base.provider)
     origin = read_origin()
@@ -137,13 +140,13 @@ Answer = dict[str, object]
 
 
 def is_one_answer(doors: Mapping[str, Answer]) -> bool:
-    """Whether every door gives the same verdict for the same rules, and none fails."""
+    """Return whether every door reports the same verdict for the same rules, and none fails."""
     found = list(doors.values())
     return all(each == found[0] for each in found) and "error" not in found[0]
 
 
 def _asked(bed: Bed, *arguments: str) -> Answer:
-    """What the command says about the job's query."""
+    """Return what the command reports about the job's query."""
     done = bed.command(*arguments, "--json")
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     found = json.loads(lines[-1]) if lines else {"error": done.stderr[-500:]}
@@ -151,7 +154,7 @@ def _asked(bed: Bed, *arguments: str) -> Answer:
 
 
 def answer_of(told: Mapping[str, Any]) -> Answer:
-    """Verdict and rules of the query, as ``check --json`` tells them."""
+    """Return verdict and rules of the query, as reported by ``check --json``."""
     if "queries" not in told:
         return {"error": str(told.get("error") or "no answer")}
     query = told["queries"][QUERY_NAME]
@@ -169,19 +172,19 @@ def _assessed(bed: Bed, operation: str, request: DeployRequest) -> Answer:
 
 
 def _write(job: Job, folder: Path) -> None:
-    """Write the job under the name by which it is deployed, and nothing else."""
+    """Write the job under its deployed name into an otherwise empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     write_job(job, folder)
     (folder / ENTRY).rename(folder / f"{JOB_NAME}.py")
 
 
 def _conf(unit: Unit) -> dict[str, str]:
-    """A unit's confs, without those of the state's format: a release has no say in that."""
+    """Return a unit's confs without those of the state's format, which a release cannot set."""
     return {key: value for key, value in unit.conf.items() if key not in FIXED}
 
 
 def _drawn(line: Line) -> Pair | None:
-    """The pair, unless the grammar draws another one under its name by now."""
+    """Return the pair, or None if the grammar now draws a different pair under its name."""
     with suppress(LookupError):
         pair = find_pair(line.id)
         if line.truth is not None and pair.case.key(pair.provider) == line.truth.key:

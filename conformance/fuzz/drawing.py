@@ -53,29 +53,29 @@ _SIZES = (10, 15, 20, 30)
 
 
 class Drawing:
-    """One pipeline as it grows."""
+    """A pipeline under construction."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.pipeline = Pipeline(rng.choice(FORMS), (), "append")
 
     def add(self, make: type[Stage], *args: object, **more: object) -> None:
-        """Put a stage at the end."""
+        """Append a stage."""
         uid = f"s{len(self.pipeline.stages) + 1}"
         stage = make(uid, *args, **more)  # type: ignore[arg-type]
         self.pipeline = replace(self.pipeline, stages=(*self.pipeline.stages, stage))
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns so far."""
+        """The columns after the last stage."""
         return self.pipeline.columns()
 
     def of(self, *kinds: str, but: tuple[str, ...] = ()) -> list[str]:
-        """Columns of these types, those that were made last first."""
+        """Return the columns of these types, the newest first."""
         return [name for name, kind in reversed(self.columns.items()) if kind in kinds and name not in but]
 
     def pick(self, *kinds: str, count: int = 1, but: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Some of them, newer ones more often."""
+        """Draw some of the columns of these types, newer ones more often."""
         found = self.of(*kinds, but=but)
         chosen: list[str] = []
         while found and len(chosen) < count:
@@ -84,7 +84,7 @@ class Drawing:
 
 
 def draw_pipeline(seed: str) -> Pipeline:
-    """The pipeline of a seed."""
+    """Return the pipeline of a seed."""
     rng = Random(seed)
     drawing = Drawing(rng)
     if is_on_kafka(seed):
@@ -107,7 +107,7 @@ def _draw_below(drawing: Drawing, *, lookups: bool, columns_stay: bool) -> None:
 
 
 def draw_step(drawing: Drawing, *, lookups: bool) -> None:
-    """One stage that keeps no state."""
+    """Draw and append one stage without state."""
     rng, columns = drawing.rng, drawing.columns
     name = f"c{len(drawing.pipeline.stages) + 1}"
     match rng.choice(("with", "with", "with", "with", "where", "explode", "code", "lookup")):
@@ -130,7 +130,7 @@ def draw_step(drawing: Drawing, *, lookups: bool) -> None:
 
 
 def draw_folds(rng: Random, columns: Columns, *, ordered: bool, count: int) -> tuple[Folded, ...]:
-    """Aggregates over the columns."""
+    """Draw aggregates over the columns."""
     found: list[Folded] = []
     names = [each for each in AGGREGATES if ordered or each not in IN_ORDER]
     made = [name for name in columns if name.startswith("c")]
@@ -177,7 +177,7 @@ def _plain(columns: Columns) -> dict[str, str]:
 
 
 def _narrow(drawing: Drawing) -> None:
-    """Only some of the columns go out, the newest among them."""
+    """Append a selection of some of the columns, including the newest."""
     made = [name for name in drawing.columns if name not in _plain(drawing.columns) or name[0] in "cof"]
     kept = [name for name in ("id", "k", "x", "note") if name in drawing.columns]
     chosen = [*kept[: drawing.rng.randint(2, 4)], *(name for name in made if name not in ("who", "items", "attrs"))]

@@ -1,4 +1,4 @@
-"""Every edit that a pipeline can have: of its stages, of the whole, of what it reads and where its rows go. Pure."""
+"""Every edit that a pipeline can have: of its stages, of the whole, of its source and of its output. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from conformance.fuzz.stages import (
 
 
 def edits_of(pipeline: Pipeline) -> Iterator[Edit]:
-    """Every edit that a pipeline can have."""
+    """Yield every edit that a pipeline can have."""
     reach = reaches(pipeline)
     found = [
         Edit(name, label, pipeline.put(other), stage.uid, opaque)
@@ -48,7 +48,7 @@ def edits_of(pipeline: Pipeline) -> Iterator[Edit]:
 
 
 def changes_job(pipeline: Pipeline, edit: Edit) -> bool:
-    """Whether the job's text or its settings differ: some ways of writing have nothing to be applied to."""
+    """Return whether the edit changes the job's text or its settings: some wordings have nothing to apply to."""
     return edit.after.conf != pipeline.conf or render(edit.after) != render(pipeline)
 
 
@@ -62,7 +62,7 @@ _REORDERING = frozenset({"fields-reordered", "stages-swapped"})
 
 
 def _stores_other_columns(pipeline: Pipeline, edit: Edit) -> bool:
-    """Whether a join would keep other columns than it has kept, or the same in another order."""
+    """Return whether a join would keep different columns than before, or the same columns in a different order."""
     if edit.label is not Label.EQUIVALENT or not any(isinstance(each, Meet) for each in pipeline.stages):
         return False
     if edit.name in _REORDERING:
@@ -80,7 +80,7 @@ _TUNING = (
 
 
 def _whole(pipeline: Pipeline) -> Iterator[Edit]:
-    """Edits of how the whole is written, read and run."""
+    """Yield edits of how the whole pipeline is written, read and run."""
     for text in _TEXTS:
         yield Edit(text, Label.EQUIVALENT, replace(pipeline, texts=(*pipeline.texts, text)))
     if pipeline.form != "csv":
@@ -127,7 +127,7 @@ def _sessions(pipeline: Pipeline) -> bool:
 
 
 def _orders(pipeline: Pipeline) -> Iterator[Edit]:
-    """Stages that trade places: the same where neither needs the other."""
+    """Yield edits that swap two neighbouring stages; these are equivalent if neither stage needs the other."""
     free = (With, Where, Code, Clock, Lookup)
     for one, other in zip(pipeline.stages, pipeline.stages[1:], strict=False):
         if not (isinstance(one, free) and isinstance(other, free)):
@@ -139,7 +139,7 @@ def _orders(pipeline: Pipeline) -> Iterator[Edit]:
 
 
 def _names(pipeline: Pipeline) -> Iterator[Edit]:
-    """Columns under another name."""
+    """Yield edits that rename a column."""
     for stage in pipeline.stages:
         if isinstance(stage, With | Code | Explode | Clock):
             new = f"{stage.name}_new"
@@ -150,7 +150,7 @@ def _names(pipeline: Pipeline) -> Iterator[Edit]:
 
 
 def _stages(pipeline: Pipeline) -> Iterator[Edit]:
-    """Stages that come and go."""
+    """Yield edits that add or remove a stage."""
     last = pipeline.stages[-1].uid
     for stage in pipeline.stages:
         below = is_below_state(pipeline, stage)
@@ -182,7 +182,7 @@ def _stages(pipeline: Pipeline) -> Iterator[Edit]:
 
 
 def _outputs(pipeline: Pipeline) -> Iterator[Edit]:
-    """Edits of where rows go, and of which columns a sink of the project gets."""
+    """Yield edits of where rows go, and of which columns a sink of the project receives."""
     columns = pipeline.given_out()
     for name, value, output, opaque in output_edits(pipeline.output, columns, pipeline.key):
         yield Edit(name, Label(value), replace(pipeline, output=output), "output", opaque)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from random import Random
 
 Columns = Mapping[str, str]
-"""Column -> its type: int, double, string, bool, ts, ints, words, or one that expressions do not read."""
+"""Column -> its type: int, double, string, bool, ts, ints, words, or a type that expressions do not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A column (``col``), a constant (``lit``), a lambda's variable (``var``), or an operation of OPS.
+    """A column (``col``), a constant (``lit``), a lambda's variable (``var``), or an operation in OPS.
 
-    ``value``: the name or the constant; of an operation, the name of its lambda's variable.
+    ``value``: the name or the constant; for an operation, the name of its lambda's variable.
     """
 
     op: str
@@ -28,8 +28,8 @@ class Expr:
 class Op:
     """An operation: its result, its arguments (``lit:…``: a constant only), and its text in both dialects.
 
-    ``like``: the operation that takes its place in a changing edit; ``commutes``: its arguments may trade places;
-    ``flipped``: the operation that means the same with its arguments the other way round.
+    ``like``: the operation that replaces it in a changing edit; ``commutes``: its arguments may be swapped;
+    ``flipped``: the operation that means the same with its arguments swapped.
     """
 
     type: str
@@ -174,12 +174,12 @@ _RAW_ARGUMENTS = {("concat_ws", 0), ("joined", 1), ("replaced", 2), ("isin", 1),
 
 
 def col(name: str, type: str) -> Expr:
-    """A column."""
+    """Return the expression of a column."""
     return Expr("col", type, value=name)
 
 
 def draw(rng: Random, type: str, columns: Columns, depth: int = 2, *, plain: bool = False) -> Expr:
-    """An expression of a type over the columns; ``plain``: never a bare column or constant."""
+    """Draw an expression of a type over the columns; ``plain``: never a bare column or constant."""
     if type.startswith("lit:"):
         kind = type.removeprefix("lit:")
         return Expr("lit", kind, value=rng.choice(CONSTANTS[kind]))
@@ -190,7 +190,9 @@ FILTERS = ("compare", "compare", "there", "isin", "other", "exists", "both", "ei
 
 
 def draw_filter(rng: Random, columns: Columns, depth: int = 1, kinds: tuple[str, ...] = FILTERS) -> Expr:
-    """A condition that holds for some rows and not for others: what lets nothing through shows no change."""
+    """Draw a condition that holds for some rows and not for others: a filter that removes every row would hide any
+    change.
+    """
     strings = [name for name, kind in columns.items() if kind == "string" and name != "id"]
     match rng.choice(kinds):
         case "there" if strings:
@@ -254,7 +256,7 @@ def _possible(op: Op, columns: Columns, depth: int) -> bool:
 
 
 def text_of(expr: Expr, dialect: str, raw: bool = False) -> str:
-    """The expression in ``api`` (Python) or ``sql``."""
+    """Return the text of the expression in ``api`` (Python) or ``sql``."""
     if expr.op == "lit":
         return _constant(expr, dialect, raw)
     if expr.op == "col":
@@ -278,7 +280,7 @@ def _constant(expr: Expr, dialect: str, raw: bool) -> str:
 
 
 def columns_in(expr: Expr) -> frozenset[str]:
-    """The columns that an expression reads."""
+    """Return the columns that an expression reads."""
     own = {str(expr.value)} if expr.op == "col" else set()
     if expr.op in ("age", "born", "tier", "name"):
         own = {"who"}
@@ -290,16 +292,16 @@ def columns_in(expr: Expr) -> frozenset[str]:
 
 
 Variation = tuple[str, Expr]
-"""What kind of edit it is, and the expression after it."""
+"""The kind of edit, and the expression after it."""
 
 
 def changed(expr: Expr, columns: Columns) -> Iterator[Variation]:
-    """Every expression that differs in one place and means something else."""
+    """Yield every expression that differs in one place and has a different meaning."""
     yield from _everywhere(expr, lambda each: _changed_here(each, columns))
 
 
 def same(expr: Expr) -> Iterator[Variation]:
-    """Every expression that differs in one place and means the same."""
+    """Yield every expression that differs in one place and has the same meaning."""
     yield from _everywhere(expr, _same_here)
 
 
@@ -361,5 +363,5 @@ def _renamed(expr: Expr, old: str, new: str) -> Expr:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names as arguments in Python."""
+    """Return the names as arguments in Python."""
     return ", ".join(f'"{each}"' for each in names)

@@ -1,7 +1,9 @@
-"""Outputs whose rows have a computed id, and maybe a computed route; where both are computed; the edits of each. Pure.
+"""Outputs whose rows have a computed id and possibly a computed route, where both are computed, and the edits of each.
+Pure.
 
-A row that the deployed job has written stays under its id and in its place. An id or a route that is computed otherwise
-writes new rows beside the old ones, whether the query, the function that writes or a helper of it computes them.
+A row that the deployed job has written stays under its id and in its place. An id or a route that is computed
+differently writes new rows beside the old ones, whether it is computed by the query, by the function that writes or by
+a helper of it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from conformance.fuzz.expressions import quoted
 
 ID, ROUTE = "out_id", "out_place"
 PLACES = ("query", "function", "helper")
-"""Where id and route are computed."""
+"""Where the id and the route are computed."""
 SINKS = ("table", "function", "files")
 
 _STRINGS: dict[str, tuple[str, ...]] = {
@@ -37,7 +39,7 @@ _MOMENTS: dict[str, tuple[str, ...]] = {
     "micros": ('F.unix_micros(F.col("{c}"))', 'F.expr("unix_micros({c})")'),
 }
 EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {"string": _STRINGS, "ts": _MOMENTS}
-"""Type of the source -> name -> spellings of one expression, all equal."""
+"""Type of the source -> name -> equivalent spellings of one expression."""
 _ROUTES = (
     'F.when(F.col("{c}") > {n}, "{one}").otherwise("{other}")',
     "F.expr(\"case when {c} > {n} then '{one}' else '{other}' end\")",
@@ -49,7 +51,8 @@ WORDINGS = ("documented", "renamed", "logged", "commented")
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """``source``: the column that the id is made of, of type ``kind``, by ``made`` in its spelling number ``spelled``.
+    """An output with ids. ``source``: the column of type ``kind`` from which the id is computed, by ``made`` in its
+    spelling number ``spelled``.
 
     ``more``: further columns of a table's key; ``route``: the column by which rows go to one of two places, if any.
     """
@@ -70,7 +73,7 @@ class Identified:
 
 
 def identified_lines(output: Identified, frame: str) -> list[str]:
-    """The lines of the query before the rows go out."""
+    """Return the lines of the query before the rows are written."""
     found = [f'{frame} = {frame}.filter("{output.source} is not null")']
     if output.at == "query":
         found.append(f'{frame} = {frame}.withColumn("{ID}", {_id(output)})')
@@ -80,7 +83,7 @@ def identified_lines(output: Identified, frame: str) -> list[str]:
 
 
 def identified_top(output: Identified) -> str:
-    """The function that writes, where one does: a directory of Parquet for each place."""
+    """Return the function that writes, if there is one: it writes a directory of Parquet files for each place."""
     if output.sink != "function":
         return ""
     said = output.wording
@@ -111,7 +114,7 @@ def identified_top(output: Identified) -> str:
 
 
 def identified_text(output: Identified) -> str:
-    """The sink of the query."""
+    """Return the sink of the query."""
     match output.sink:
         case "table":
             key = quoted((ID, *output.more))
@@ -123,16 +126,18 @@ def identified_text(output: Identified) -> str:
 
 
 def identified_reads(output: Identified) -> frozenset[str]:
-    """The columns that must be there."""
+    """Return the columns that must exist."""
     return frozenset({output.source, *output.more, *filter(None, (output.route,))})
 
 
 Found = tuple[str, str, Identified, bool]
-"""A kind of edit, its label's value, the output after it, and whether Python code is asked about."""
+"""A kind of edit, its label's value, the output after it, and whether it concerns Python code that a person is asked
+about.
+"""
 
 
 def identified_edits(output: Identified, columns: Mapping[str, str]) -> Iterator[Found]:
-    """Edits of an id, of a route, of where both are computed and of where rows go."""
+    """Yield edits of the id, of the route, of where both are computed and of where rows are written."""
     code = output.at != "query"
     where = output.at
     spellings = EXPRESSIONS[output.kind]

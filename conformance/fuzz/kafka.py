@@ -1,6 +1,6 @@
 """A pipeline on Kafka: how its topics are read, and the edits that a reader of topics can have. Pure.
 
-``texts`` of such a pipeline may also name a way of TOPICS, STARTS, VALUES and COLUMNS, one of each.
+``texts`` of such a pipeline may also name one entry of each of TOPICS, STARTS, VALUES and COLUMNS.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BASES = 6
 _A_TRIGGER = 22
-"""Rows: two batches before the change, and two after it."""
+"""Rows per batch: two batches before the change and two after it."""
 
 TOPICS = {
     "": '.option("subscribe", {source})',
@@ -43,7 +43,7 @@ COLUMNS = {
     "place-beside": ', "partition", "offset"',
 }
 WAYS = frozenset(way for ways in (TOPICS, STARTS, VALUES, COLUMNS) for way in ways if way)
-"""Every way of reading topics that a pipeline's ``texts`` may name."""
+"""Every variant of reading topics that a pipeline's ``texts`` may name."""
 _SPELLED = (("failOnDataLoss", "true"), ("includeHeaders", "false"), ("kafka.isolation.level", "read_uncommitted"))
 _UPKEEP = (
     ("failOnDataLoss", "false"),
@@ -52,21 +52,21 @@ _UPKEEP = (
     ("kafkaConsumer.pollTimeoutMs", "60000"),
 )
 _BY_ORDER = (*IN_ORDER, "total", "mean")
-"""Also sums of fractions."""
+"""Aggregates that depend on the order of rows, including sums of fractions."""
 
 
 def is_on_kafka(seed: str) -> bool:
-    """Whether the pipeline of a seed reads topics; the rest of it is drawn as if it read files."""
+    """Return whether the pipeline of a seed reads topics; the rest of it is drawn as if it read files."""
     return Random(f"kafka {seed}").randrange(_BASES) == 0
 
 
 def draw_texts(seed: str) -> tuple[str, ...]:
-    """How its topics are named."""
+    """Draw how the topics are named in the reader."""
     return ("topic-by-pattern",) if Random(f"topics {seed}").randrange(4) == 0 else ()
 
 
 def reader_of(pipeline: Pipeline) -> str:
-    """What is read, in the words of a job file; ``{source}`` is the param with the topic's name."""
+    """Return the reader in the words of a job file; ``{source}`` is the param with the topic's name."""
     limit = f'.option("maxOffsetsPerTrigger", {_A_TRIGGER * pipeline.limit})'
     options = f"{_one_of(TOPICS, pipeline)}{_one_of(STARTS, pipeline)}{limit}{pipeline.read}"
     servers = '.option("kafka.bootstrap.servers", params["servers"])'
@@ -74,13 +74,13 @@ def reader_of(pipeline: Pipeline) -> str:
 
 
 def rows_of(pipeline: Pipeline) -> str:
-    """The fields of the messages' JSON."""
+    """Return the expression that parses the fields of the messages' JSON."""
     row = f'F.from_json({_one_of(VALUES, pipeline)}, SCHEMA).alias("row")'
     return f'stream.select({row}{_one_of(COLUMNS, pipeline)}).select("row.*")'
 
 
 def kafka_edits(pipeline: Pipeline) -> Iterator[tuple[str, str, Pipeline]]:
-    """Kind, label and result of each edit of the reader; none where no topic is read."""
+    """Yield kind, label and result of each edit of the reader; nothing if no topic is read."""
     if pipeline.form != KAFKA:
         return
     for kind, ways in (("topic", TOPICS), ("value-cast", VALUES), ("column-beside", COLUMNS)):
@@ -114,7 +114,7 @@ def _with_option(pipeline: Pipeline, name: str, value: str) -> Pipeline:
 
 
 def _needs_order(pipeline: Pipeline) -> bool:
-    """Whether it may count which of a batch's rows comes first."""
+    """Return whether the result may depend on the order of the rows in a batch."""
     keeping = [each for each in pipeline.stages if isinstance(each, STATEFUL)]
     folded = [each for each in keeping if isinstance(each, Grouped) and not each.session]
     return folded != keeping or any(fold.function in _BY_ORDER for each in folded for fold in each.folds)

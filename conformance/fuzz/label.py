@@ -1,9 +1,9 @@
 """Edits that engineers make, each with its label by construction. Pure.
 
-*equivalent*: from the checkpoint on, the job does what it would do from scratch. *changing*: the state, or what was
-given out so far, means something else. *from-now-on*: the state was made of other rows, and by
-`docs/reference/compatibility.md` that is resumed: a filter below an aggregate, rows that may be less late, a limit of
-rows. What is documented as a switch is changing, however many rows it concerns.
+*equivalent*: from the checkpoint on, the job does what it would do from scratch. *changing*: the state, or the output
+so far, has a different meaning. *from-now-on*: the state was computed from different rows, and by
+`docs/reference/compatibility.md` the job resumes: a filter below an aggregate, a shorter lateness, a limit of rows.
+What is documented as a switch is changing, no matter how many rows it affects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conformance.fuzz.pipeline import Pipeline
 
 
 class Label(Enum):
-    """What an edit is by construction."""
+    """The label of an edit, known by construction."""
 
     EQUIVALENT = "equivalent"
     CHANGING = "changing"
@@ -24,7 +24,7 @@ class Label(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """``old`` -> ``new``: the parts of a pipeline that are replaced; ``opaque``: Python in or below state.
+    """An edit and the pipeline ``after`` it; ``opaque``: it changes Python code in or below state.
 
     ``name``: the kind of edit, of which a pipeline may have several; ``where``: the uid of its stage.
     """

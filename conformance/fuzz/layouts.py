@@ -1,7 +1,7 @@
-"""Python code of a column as packages have it: decorated, cached, in a package, found as a plugin. Pure.
+"""Python code of a column in the layouts of real packages: decorated, cached, in a package, found as a plugin. Pure.
 
-``variant`` of such a stage names ways of writing it, of those that VARIANTS lists for its form; all but those of
-CHANGING_VARIANTS leave each row's value as it is.
+``variant`` of such a stage names variants from those that VARIANTS lists for its form; all except CHANGING_VARIANTS
+leave each row's value unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHANGING_VARIANTS = frozenset({"decorator-adds", "plugin-replaced"})
 REWRITING_VARIANTS = frozenset(
     {"decorator-renamed", "decorator-removed", "cache-larger", "cache-unbounded", "cache-removed", "import-module"}
 )
-"""Another line of code that runs, though it gives the same values: below state, a person may be asked about it."""
+"""Variants in which different code runs and returns the same values: below state, a person may be asked about it."""
 
 _FUTURE = "from __future__ import annotations\n\n"
 _STEP = """\
@@ -66,7 +66,7 @@ for found in pkgutil.iter_modules(__path__):
 
 
 def layout_top(stage: Code) -> str:
-    """The lines of the job file."""
+    """Return the lines of the job file."""
     package = _package(stage)
     made = f'{stage.name}_of = F.udf({stage.uid}_step, "int")\n'
     match stage.form:
@@ -82,7 +82,7 @@ def layout_top(stage: Code) -> str:
 
 
 def layout_files(stage: Code) -> tuple[tuple[str, str], ...]:
-    """The modules beside it."""
+    """Return the modules beside the job file."""
     package, variant = _package(stage), stage.variant
     future = _FUTURE if "future-annotations" in variant else ""
     match stage.form:

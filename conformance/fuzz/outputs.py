@@ -1,8 +1,9 @@
-"""Where a pipeline's rows go: a function that routes them, files, a table; the edits of each. Pure.
+"""Where a pipeline's rows are written: a function that routes them, files, a table; the edits of each. Pure.
 
-What a routing function writes is no part of state: rows of before stay where the deployed routing has put them. By
-``docs/reference/compatibility.md`` that is another output, of which nobody can tell from outside that it lacks rows, so
-a change of the routing is *changing*; a run of both functions over the rows of before shows whether it moves any.
+What a routing function writes is not part of state: earlier rows stay where the deployed routing has put them. By
+``docs/reference/compatibility.md`` a changed routing is a different output, and it cannot be seen from outside that
+this output lacks rows, so a change of the routing is *changing*; running both functions over the earlier rows shows
+whether it moves any.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _IN_JSON = _SIMPLE | {"bool"}
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A function splits each batch by a column; ``wording``: names of WORDINGS."""
+    """A function that splits each batch by a column; ``wording``: names from WORDINGS or ASKED."""
 
     column: str
     condition: str
@@ -34,7 +35,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The project's file sink; ``folder``: below the output; ``by``: what it is partitioned by."""
+    """The project's file sink; ``folder``: relative to the output; ``by``: the partitioning columns."""
 
     form: str = "parquet"
     folder: str = ""
@@ -43,14 +44,14 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The project's table sink; ``key``: of the pipeline's own when empty."""
+    """The project's table sink; ``key``: if empty, the pipeline's own key."""
 
     name: str = "totals"
     key: tuple[str, ...] = ()
 
 
 Output: TypeAlias = Route | Files | Table | Identified | None
-"""None: a function that only collects."""
+"""None stands for a function that only collects."""
 Columns: TypeAlias = Mapping[str, str]
 
 _CONDITIONS = {
@@ -61,13 +62,13 @@ _CONDITIONS = {
 }
 _LIMITS: dict[bool, tuple[int | str, ...]] = {True: (0, 2, 3, 5), False: ("a", "b", "n-", "web")}
 WORDINGS = ("documented", "renamed", "logged", "commented")
-"""What may be changed in a routing function while every row goes where it went."""
+"""Changes of a routing function that leave every row in its place."""
 ASKED = ("guarded", "inlined", "tuned")
-"""What changes nothing either, and by the documentation is asked about."""
+"""Changes that move no row either but, by the documentation, require a person's answer."""
 
 
 def output_top(output: Output, texts: tuple[str, ...]) -> str:
-    """The lines of the module for an output."""
+    """Return the module-level lines for an output."""
     if isinstance(output, Route):
         return _route(output)
     if isinstance(output, Identified):
@@ -80,7 +81,7 @@ def output_top(output: Output, texts: tuple[str, ...]) -> str:
 
 
 def output_lines(output: Output, frame: str, key: tuple[str, ...]) -> list[str]:
-    """The lines before the rows go out: a table takes no row without a key."""
+    """Return the lines before the rows are written: a table accepts no row without a key."""
     if isinstance(output, Identified):
         return identified_lines(output, frame)
     if not isinstance(output, Table):
@@ -90,7 +91,7 @@ def output_lines(output: Output, frame: str, key: tuple[str, ...]) -> list[str]:
 
 
 def output_text(output: Output, key: tuple[str, ...]) -> str:
-    """The sink of the query; ``key``: the columns of which the pipeline gives out one row a batch."""
+    """Return the sink of the query; ``key``: the columns for which the pipeline emits one row a batch."""
     match output:
         case Route():
             return 'ForeachBatch(routed(params["output"]))'
@@ -108,7 +109,7 @@ def output_text(output: Output, key: tuple[str, ...]) -> str:
 
 
 def reads_of_output(output: Output) -> frozenset[str]:
-    """The columns that must be there."""
+    """Return the columns that must exist."""
     match output:
         case Route():
             return frozenset({output.column})
@@ -123,7 +124,7 @@ def reads_of_output(output: Output) -> frozenset[str]:
 
 
 def draw_output(rng: Random, columns: Columns, mode: str, key: tuple[str, ...]) -> Output:
-    """An output for rows of these columns; mostly one that collects."""
+    """Draw an output for rows of these columns; most outputs only collect."""
     kinds = set(columns.values())
     routed = [name for name, kind in columns.items() if kind in _SIMPLE and name != "id"]
     chosen = rng.choice(("collect", "collect", "route", "files", "table"))
@@ -143,7 +144,7 @@ def draw_output(rng: Random, columns: Columns, mode: str, key: tuple[str, ...]) 
 
 
 def takes(output: Output, before: Columns, after: Columns) -> bool:
-    """Whether an output goes on with other columns, by ``docs/reference/compatibility.md``."""
+    """Return whether an output continues with the changed columns, by ``docs/reference/compatibility.md``."""
     added = after.keys() - before.keys()
     removed = before.keys() - after.keys()
     retyped = any(before[name] != after[name] for name in after if name in before)
@@ -159,11 +160,13 @@ def takes(output: Output, before: Columns, after: Columns) -> bool:
 
 
 Found: TypeAlias = tuple[str, str, Output, bool]
-"""A kind of edit, its label's value, the output after it, and whether Python code is asked about."""
+"""A kind of edit, its label's value, the output after it, and whether it concerns Python code that a person is asked
+about.
+"""
 
 
 def output_edits(output: Output, columns: Columns, key: tuple[str, ...]) -> Iterator[Found]:
-    """Edits of where rows go and how."""
+    """Yield edits of where and how rows are written."""
     match output:
         case Route():
             yield from _route_edits(output, columns)

@@ -31,7 +31,7 @@ _PROVIDERS = ("hdfs", "rocksdb", "hdfs", "rocksdb", "v2")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A pipeline, one edit of it, and the case that both are."""
+    """A pipeline, one edit of it, and the case that they form."""
 
     seed: int
     base: int
@@ -42,18 +42,18 @@ class Pair:
 
     @property
     def id(self) -> str:
-        """Its name, by which it is drawn again."""
+        """The pair's name, from which it can be drawn a second time."""
         return self.case.id
 
 
 def draw_pairs(seed: int) -> Iterator[Pair]:
-    """The pairs of a seed, without an end."""
+    """Yield the pairs of a seed, endlessly."""
     for base in count():
         yield from draw_base(seed, base)
 
 
 def draw_base(seed: int, base: int) -> Iterator[Pair]:
-    """One pipeline with its edits."""
+    """Yield the pairs of one pipeline with its edits."""
     written = draws_written(seed)
     pipeline = draw_written(f"{seed}/{base}") if written else draw_pipeline(f"{seed}/{base}")
     edits = written_edits if written else edits_of
@@ -64,7 +64,7 @@ def draw_base(seed: int, base: int) -> Iterator[Pair]:
 
 
 def as_pair(seed: int, base: int, number: str, pipeline: Pipeline, edit: Edit, provider: str) -> Pair:
-    """The pair with its case."""
+    """Return the pair with its case."""
     data = draw_rows(seed, pipeline.form, two=pipeline.two or edit.after.two, flush=pipeline.flushes)
     case = Case(
         f"f{seed}-{base:03d}-{number}-{edit.name}",
@@ -84,7 +84,7 @@ def as_pair(seed: int, base: int, number: str, pipeline: Pipeline, edit: Edit, p
 
 
 def find_pair(id: str) -> Pair:
-    """The pair of an id; raises LookupError when the grammar draws no such pair (any more)."""
+    """Return the pair of an id; raises LookupError if the grammar does not draw such a pair, or no longer does."""
     seed, base, _ = id.removeprefix("f").split("-", 2)
     for pair in draw_base(int(seed), int(base)):
         if pair.id == id:
@@ -93,7 +93,7 @@ def find_pair(id: str) -> Pair:
 
 
 def draw_edits(pipeline: Pipeline, rng: Random, edits: Callable[[Pipeline], Iterator[Edit]] = edits_of) -> list[Edit]:
-    """Edits of many kinds: first a label, then a kind, then one of that kind."""
+    """Draw edits of many kinds: first a label, then a kind, then one edit of that kind."""
     left = {label: [each for each in edits(pipeline) if each.label is label] for label in Label}
     chosen: list[Edit] = []
     while len(chosen) < EDITS:

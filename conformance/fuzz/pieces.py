@@ -1,6 +1,7 @@
-"""Measures pairs and asks about them, piece by piece; what was measured before an interruption stays measured.
+"""Measures and checks pairs piece by piece; what was measured before an interruption is kept.
 
-``root/units`` keeps the deployed jobs and their checkpoints between pieces and runs: an answer needs nothing else.
+``root/units`` keeps the deployed jobs and their checkpoints between pieces and runs: an answer of the check needs
+nothing else.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from harness.kafka_broker import KafkaBroker
 Say = Callable[[str], None]
 Check = Callable[[Path], Iterable[dict[str, Any]]]
 Servers = Callable[[], str]
-"""Gives the address of a broker that runs; asked only where a pair is on Kafka."""
+"""Returns the address of a running broker; called only if a pair is on Kafka."""
 
 _NOT_REHEARSED = ("not-looked", "no rehearsal was wanted")
 _VERDICT_OF = {"fatal": "REFUSE", "breaking": "SWITCH", "opaque": "BACKUP", "note": "RESUME"}
 
 
 def say_now(text: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush it."""
     print(text, flush=True)
 
 
@@ -55,9 +56,9 @@ def run_piece(
     servers: Servers,
     check: Check | None = None,
 ) -> list[Line]:
-    """Measure the pairs that are reached before ``until`` (of time.monotonic), and ask about them with a rehearsal.
+    """Measure the pairs that are reached before ``until`` (of time.monotonic), and check them with a rehearsal.
 
-    The checkpoints are gone afterwards, and so are the topics.
+    The checkpoints and the topics are deleted afterwards.
     """
     truths, broken = measure(pairs, root, known, say, until=until, servers=servers)
     lines = [broken_line(each, broken[each.id]) for each in pairs if each.id in broken]
@@ -69,7 +70,7 @@ def run_piece(
 
 
 def on_kafka(pair: Pair) -> bool:
-    """Whether a pair needs a broker."""
+    """Return whether a pair needs a broker."""
     return pair.case.data.form == KAFKA
 
 
@@ -83,10 +84,10 @@ def measure(
     servers: Servers | None = None,
     record: Path | None = None,
 ) -> tuple[dict[str, Truth], dict[str, str]]:
-    """Id -> what Spark did, and id -> why it could not be told; the checkpoints are there afterwards.
+    """Return id -> what Spark did, and id -> why it could not be measured; the checkpoints exist afterwards.
 
-    In a process of its own, and only if Spark is needed: a Python process has one JVM, and it ends with the session.
-    New truths are added to ``record`` as they come.
+    This runs in a separate process, and only if Spark is needed: a Python process has one JVM, which terminates with
+    the session. New truths are appended to ``record`` as they arrive.
     """
     address = servers() if servers and any(map(on_kafka, pairs)) else ""
     record = record or root / "truth.jsonl"
@@ -142,13 +143,13 @@ def _measure(
 
 
 def _forget_lost_topics(root: Path, servers: str) -> None:
-    """An interrupted run's topics went with its broker."""
+    """Remove units whose topics were lost with the broker of an interrupted run."""
     for unit in units_elsewhere(root / "units", KafkaBroker(servers) if servers else None):
         shutil.rmtree(unit)
 
 
 def drop_units(root: Path, kept: Iterable[Pair], servers: Servers | None) -> None:
-    """Remove the candidates, and every unit but those that the pairs were deployed as."""
+    """Remove the candidates, and every unit except the deployed units of these pairs."""
     names = {each.case.deployed(each.provider).key for each in kept}
     units = root / "units"
     for unit in units.iterdir() if units.exists() else ():
@@ -163,7 +164,7 @@ def drop_units(root: Path, kept: Iterable[Pair], servers: Servers | None) -> Non
 def answer_pairs(
     pairs: Sequence[Pair], truths: dict[str, Truth], root: Path, *, rehearse: bool, check: Check = stream_answers
 ) -> Iterator[Line]:
-    """What the check answers about each pair that is deployed, as it answers."""
+    """Yield a line with the check's answer about each deployed pair, as the answers arrive."""
     origin = read_origin()
     for pair, told in zip(pairs, ask(pairs, root, check, rehearse=rehearse), strict=True):
         yield _line(pair, origin, truths[pair.id], told, rehearsed=rehearse)
@@ -172,7 +173,7 @@ def answer_pairs(
 def ask(
     pairs: Sequence[Pair], root: Path, check: Check = check_with_command, *, rehearse: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """What the check answers about each pair, as it says it; without a rehearsal, what its rules alone say."""
+    """Yield the check's answer about each pair, as it arrives; without a rehearsal, the answer of its rules alone."""
     file = root / "requests.jsonl"
     more = {} if rehearse else {"no_rehearsal": True}
     requests = [{**request_of(root, each.case, each.provider), **more} for each in pairs]
@@ -187,7 +188,9 @@ def ask(
 
 
 def by_rules(told: dict[str, Any]) -> dict[str, Any]:
-    """The answer without the finding that no rehearsal was wanted, and the verdict that its other findings give."""
+    """Return the answer without the finding that no rehearsal was wanted, with the verdict of the remaining
+    findings.
+    """
     if "queries" not in told:
         return told
     queries = {}
@@ -199,13 +202,13 @@ def by_rules(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def strictest(severities: Iterable[str]) -> str:
-    """The verdict of findings of these severities."""
+    """Return the verdict of findings with these severities."""
     found = set(severities)
     return next((verdict for severity, verdict in _VERDICT_OF.items() if severity in found), "RESUME")
 
 
 def broken_line(pair: Pair, why: str, *, rehearsed: bool = True) -> Line:
-    """The line of a pair that could not be measured."""
+    """Return the line of a pair that could not be measured."""
     return _line(pair, read_origin(), broken=why, rehearsed=rehearsed)
 
 
@@ -241,7 +244,7 @@ def _line(
 
 
 def findings_of(told: dict[str, Any]) -> tuple[str, ...]:
-    """Rule, place and evidence of each finding of an answer."""
+    """Return rule, place and evidence of each finding of an answer."""
     found = [each for query in told.get("queries", {}).values() for each in query.get("findings", ())]
     return tuple(f"{each['rule']} at {each.get('where')}: {each.get('evidence')}"[:400] for each in found)
 

@@ -1,4 +1,4 @@
-"""A pipeline as a value: its source, its stages, how it is written; and the job that it is. Pure."""
+"""A pipeline as a value: its source, its stages and its wording, and the job that it renders to. Pure."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ from conformance.matrix.case import Job
 from conformance.matrix.data import KAFKA
 
 MASK = "luck"
-"""A column whose name begins like this is one of chance."""
+"""Prefix of columns with random values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """``form``: of the input; ``texts``: names of TEXTS, ways of writing the whole; ``dropped``: fields not read.
+    """A drawn job. ``form``: the format of the input; ``texts``: names of TEXTS, wordings of the whole; ``dropped``:
+    fields that are not read.
 
-    ``read``: further options of the reader; ``conf``: of the release; ``swapped``: fields that trade names.
+    ``read``: further options of the reader; ``conf``: confs of the release; ``swapped``: two fields that swap names.
     """
 
     form: str
@@ -63,16 +64,16 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """Whether it keeps state."""
+        """Whether the pipeline keeps state."""
         return any(isinstance(each, STATEFUL) for each in self.stages)
 
     @property
     def flushes(self) -> bool:
-        """Whether a watermark closes what is open."""
+        """Whether a watermark closes what is still open."""
         return any(isinstance(each, Watermark) for each in self.stages)
 
     def columns(self, uid: str = "") -> dict[str, str]:
-        """The columns before a stage; at the end without one."""
+        """Return the columns before the stage with this uid, or after the last stage without a uid."""
         found = {name: kind for name, kind in COLUMNS.items() if name not in self.dropped}
         for stage in self.stages:
             if stage.uid == uid:
@@ -81,25 +82,25 @@ class Pipeline:
         return found
 
     def given_out(self) -> dict[str, str]:
-        """The columns that go out; a day is told from a moment."""
+        """Return the columns of the output; a date is distinguished from a timestamp."""
         days = {each.name for each in self.stages if isinstance(each, Clock) and each.function == "current_date"}
         return {name: "day" if name in days else kind for name, kind in self.columns().items()}
 
     def put(self, stage: Stage) -> Pipeline:
-        """With the stage of the same uid replaced."""
+        """Return the pipeline with the stage of the same uid replaced."""
         return replace(self, stages=tuple(stage if each.uid == stage.uid else each for each in self.stages))
 
     def without(self, uid: str) -> Pipeline:
-        """Without a stage."""
+        """Return the pipeline without a stage."""
         return replace(self, stages=tuple(each for each in self.stages if each.uid != uid))
 
     def insert(self, stage: Stage, before: str) -> Pipeline:
-        """With a stage before another one; at the end when there is none of that uid."""
+        """Return the pipeline with a stage inserted before a different one, or at the end if no stage has that uid."""
         at = next((at for at, each in enumerate(self.stages) if each.uid == before), len(self.stages))
         return replace(self, stages=(*self.stages[:at], stage, *self.stages[at:]))
 
     def is_whole(self) -> bool:
-        """Whether every stage finds its columns, and none makes one that is there."""
+        """Return whether every stage finds its columns, and none creates one that already exists."""
         found: Columns = self.columns("") if not self.stages else self.columns(self.stages[0].uid)
         for stage in self.stages:
             if not reads_of(stage) <= found.keys():
@@ -121,7 +122,7 @@ class Pipeline:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of which it gives out one row a batch; empty where no columns are known to be such."""
+        """The columns for which the pipeline emits one row a batch; empty if no such columns are known."""
         last = next((each for each in reversed(self.stages) if isinstance(each, STATEFUL)), None)
         match last:
             case Grouped(keys=keys, window=window):
@@ -133,7 +134,7 @@ class Pipeline:
 
 
 def renamed(value: Any, old: str, new: str) -> Any:
-    """The value with a name replaced wherever it stands."""
+    """Return the value with a name replaced at every occurrence."""
     if isinstance(value, str):
         return new if value == old else value
     if isinstance(value, tuple):
@@ -145,19 +146,23 @@ def renamed(value: Any, old: str, new: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a stage's result does to state: it is kept there, it decides which rows come there, or neither."""
+    """What a stage's result does to state: its values are kept there, it decides which rows arrive there, or
+    neither.
+    """
 
     values: frozenset[str]
     rows: frozenset[str]
 
 
 def reaches(pipeline: Pipeline) -> dict[str, Reach]:
-    """Uid -> the columns after that stage that state below the output is made of, or is filtered by."""
+    """Return uid -> the columns after that stage from which later state is computed, or by which its rows are
+    filtered.
+    """
     return _followed(pipeline)[0]
 
 
 def stored(pipeline: Pipeline) -> frozenset[str]:
-    """The columns that a join of streams keeps of both its sides."""
+    """Return the columns that a stream-stream join keeps from both of its sides."""
     return _followed(pipeline)[1]
 
 
@@ -200,7 +205,7 @@ def _followed(pipeline: Pipeline) -> tuple[dict[str, Reach], frozenset[str]]:
 
 
 def render(pipeline: Pipeline) -> Job:
-    """The job file of a pipeline."""
+    """Return the job file of a pipeline."""
     frame = "frame" if "frame-renamed" in pipeline.texts else "rows"
     body = [f"{frame} = read_rows(s)"]
     columns = pipeline.columns(pipeline.stages[0].uid) if pipeline.stages else pipeline.columns()

@@ -1,4 +1,4 @@
-"""The state of ``plugins/`` that an answer was given at."""
+"""The state of ``plugins/`` for which an answer of the check holds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.places import ROOT
 
 
 def digest_of(folder: Path) -> str:
-    """Twelve hexadecimal digits of every file below a folder, by name and content.
+    """Return twelve hexadecimal digits for every file below a folder, by name and content.
 
-    Compiled files do not count, nor do comments and docstrings of Python files: no answer depends on them.
+    Compiled files are left out, and so are comments and docstrings of Python files: no answer depends on them.
     """
     found = hashlib.sha256()
     files = [each for each in folder.rglob("*") if each.is_file() and "__pycache__" not in each.parts]
@@ -40,5 +40,5 @@ def _is_text(node: ast.AST) -> bool:
 
 @cache
 def plugins_state() -> str:
-    """The digest of this checkout's ``plugins/``, as it was when first asked for."""
+    """Return the digest of this checkout's ``plugins/`` at the time of the first call."""
     return digest_of(ROOT / "plugins")

@@ -10,7 +10,7 @@ import pyarrow as pa
 from conformance.matrix.data import Data, File
 
 FORMS = ("json", "csv", "text", "parquet")
-"""How the rows are written: fields of JSON, CSV with its nested part as JSON, one column of JSON text, Parquet."""
+"""Input formats: fields of JSON, CSV with its nested part as JSON, one column of JSON text, Parquet."""
 
 FLAT = "id string, k string, g string, x int, y int, d double, ts timestamp, note string"
 NESTED = (
@@ -67,9 +67,10 @@ _FAR = 700
 
 
 def draw_rows(seed: int, form: str, *, two: bool, flush: bool) -> Data:
-    """Two files before the change and one after it, of one directory or of two; for Kafka, what its topics hold.
+    """Draw two files before the change and one after it, for one directory or two; for Kafka, the content of its
+    topics.
 
-    ``flush``: one row of much later follows, so that a watermark passes whatever is left open.
+    ``flush``: a much later row follows, so that the watermark passes everything that is still open.
     """
     rng = Random(f"rows {seed}")
     first, second = ([_file(rng, each, side) for each in range(3)] for side in ("r", "o"))

@@ -1,4 +1,4 @@
-"""Makes what was found smaller: stages are left out as long as the pair comes out the same."""
+"""Shrinks a pair that was found: parts are left out as long as the pair gets the same grade."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from conformance.matrix.data import KAFKA
 
 
 def shrink(pair: Pair, root: Path, say: Say, servers: Servers) -> tuple[Pair, Line]:
-    """The smallest pair of the same grade that was found by leaving out one part after another, and its line."""
+    """Return the smallest pair of the same grade that was found by leaving out one part after the other, and its
+    line.
+    """
     [line] = run_piece([pair], root, {}, say, until=math.inf, servers=servers)
     wanted = grade(line)
     say(f"{pair.id}: {wanted.value}")
@@ -42,7 +44,7 @@ def _pair(pair: Pair, number: int, at: int, sides: tuple[Pipeline, Pipeline]) ->
 
 
 def _smaller(pair: Pair) -> Iterator[tuple[Pipeline, Pipeline]]:
-    """Both sides without the same part; the edit must still be one."""
+    """Yield both sides without the same part, as long as they still differ."""
     old, new = pair.pipeline, pair.edit.after
     for sides in _plainer(old, new):
         if sides[0] != sides[1] and sides[0] != old and all(each.is_whole() for each in sides):
@@ -60,9 +62,9 @@ def _smaller(pair: Pair) -> Iterator[tuple[Pipeline, Pipeline]]:
 
 
 def _plainer(old: Pipeline, new: Pipeline) -> Iterator[tuple[Pipeline, Pipeline]]:
-    """Both sides without a way of reading or writing that they share; what differs between them is the edit's.
+    """Yield both sides without a wording or a reader option that they share; the difference of the edit stays.
 
-    Rows in topics become rows in files: a pair that comes out the same then needs no broker.
+    Rows in topics become rows in files: a pair with the same grade then needs no broker.
     """
     if old.form == new.form == KAFKA and _reads_of_topics(old) == _reads_of_topics(new):
         yield _from_files(old), _from_files(new)

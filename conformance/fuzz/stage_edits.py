@@ -1,4 +1,4 @@
-"""Edits of one stage by itself, each with its label by construction. Pure."""
+"""Edits of a single stage, each with its label by construction. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ StageEdit: TypeAlias = tuple[str, Label, Stage, bool]
 
 
 def stage_edits(pipeline: Pipeline, stage: Stage, reach: Reach) -> Iterator[StageEdit]:
-    """Every edit of a stage by itself."""
+    """Yield every edit of a single stage."""
     columns = pipeline.columns(stage.uid)
     below = is_below_state(pipeline, stage)
     if isinstance(stage, With | Where):
@@ -132,7 +132,9 @@ def _dedup_edits(stage: Dedup, columns: Columns) -> Iterator[StageEdit]:
 
 
 def _grouped_edits(stage: Grouped, columns: Columns, *, at_once: bool) -> Iterator[StageEdit]:
-    """``at_once``: whether a group comes out with each new row of it, and not once it is closed."""
+    """Yield the edits of an aggregation; ``at_once``: whether a group is emitted with each new row of it instead of
+    once it is closed.
+    """
     folds, keys = stage.folds, stage.keys
     for other in columns:
         if other not in keys and columns[other] in ("string", "bool"):
@@ -198,17 +200,17 @@ def _keep_edits(stage: Keep, columns: Columns) -> Iterator[StageEdit]:
 
 
 def kind_of(stage: Stage) -> str:
-    """How edits of a stage are named."""
+    """Return the name under which edits of a stage are listed."""
     return {With: "column", Where: "filter"}.get(type(stage), type(stage).__name__.lower())
 
 
 def stages_from(pipeline: Pipeline, stage: Stage) -> tuple[Stage, ...]:
-    """The stage and what follows."""
+    """Return the stage and all that follow it."""
     return pipeline.stages[pipeline.stages.index(stage) :]
 
 
 def is_below_state(pipeline: Pipeline, stage: Stage) -> bool:
-    """Whether rows come from it to an operator with state."""
+    """Return whether rows of the stage reach an operator with state."""
     return any(isinstance(each, STATEFUL) for each in stages_from(pipeline, stage)[1:])
 
 
@@ -219,7 +221,9 @@ def _label(reach: Reach, name: str) -> Label:
 
 
 def filter_label(pipeline: Pipeline, stage: Stage) -> Label:
-    """By the first operator with state that the rows come to: a join keeps them, the others make something of them."""
+    """Return the label of a filter's edit: equivalent without a later operator with state, changing if one of them is a
+    join or Python state, from-now-on otherwise.
+    """
     later = [each for each in stages_from(pipeline, stage) if isinstance(each, STATEFUL)]
     if not later:
         return Label.EQUIVALENT

@@ -25,7 +25,7 @@ from conformance.fuzz.stages import (
 
 
 def lines_of(stage: Stage, columns: Columns, frame: str) -> list[str]:
-    """The lines that lead from a frame to the next one; ``columns``: those before it."""
+    """Return the lines that lead from one frame to the next; ``columns``: the columns before the stage."""
     match stage:
         case With():
             return _with_lines(stage, columns, frame)

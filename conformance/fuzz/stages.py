@@ -13,7 +13,7 @@ STYLES = ("api", "expr", "view")
 
 @dataclass(frozen=True, slots=True)
 class With:
-    """A column is made."""
+    """A stage that adds a computed column."""
 
     uid: str
     name: str
@@ -23,7 +23,7 @@ class With:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Rows are kept."""
+    """A stage that filters rows."""
 
     uid: str
     expr: Expr
@@ -33,7 +33,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Explode:
-    """A row for each element of an array of numbers; ``outer``: one for an empty array too."""
+    """A stage with one row for each element of an array of numbers; ``outer``: also one for an empty array."""
 
     uid: str
     name: str
@@ -43,10 +43,10 @@ class Explode:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A column is made of two numbers by Python code.
+    """A stage in which Python code computes a column from two numbers.
 
     ``form``: how the function gets its constant: plain (a global), closure, helper (a module), pandas, or one of
-    ``layouts.VARIANTS``. ``wording``: plain, documented, renamed, typed. ``variant``: ways of writing that form.
+    ``layouts.VARIANTS``. ``wording``: plain, documented, renamed, typed. ``variant``: variants of that form.
     """
 
     uid: str
@@ -61,7 +61,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A static table is joined by its key; ``kept``: which of its rows; ``types``: of its columns."""
+    """A join with a static table by its key; ``kept``: a filter of the table's rows; ``types``: the types of its
+    columns.
+    """
 
     uid: str
     take: tuple[str, ...] = ("region", "fee")
@@ -75,7 +77,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """Only these columns go on."""
+    """A stage that keeps only these columns."""
 
     uid: str
     columns: tuple[str, ...]
@@ -83,7 +85,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A column says when the row was made."""
+    """A stage that adds a column with the time at which the row was computed."""
 
     uid: str
     name: str
@@ -92,7 +94,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Luck:
-    """A column of chance; its name begins with ``luck``, and it is masked in comparisons."""
+    """A stage that adds a column of random values; its name begins with ``luck``, and it is masked in comparisons."""
 
     uid: str
     name: str
@@ -100,14 +102,14 @@ class Luck:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The rows of the second stream come in as well."""
+    """A stage that adds the rows of the second stream."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How late rows may be, in minutes."""
+    """A stage that sets how late rows may be, in minutes."""
 
     uid: str
     minutes: int
@@ -116,7 +118,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Dedup:
-    """One row for each key; ``within``: the watermark."""
+    """A stage that keeps one row for each key; ``within``: only within the watermark."""
 
     uid: str
     keys: tuple[str, ...]
@@ -134,9 +136,9 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Aggregates by keys and, maybe, a window of minutes: (size,), (size, slide) or, for a session, its gap.
+    """Aggregates by keys and optionally a window in minutes: (size,), (size, slide) or, for a session, its gap.
 
-    ``edge``: which end of the window the column ``begin`` tells.
+    ``edge``: which end of the window the column ``begin`` holds.
     """
 
     uid: str
@@ -151,7 +153,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Meet:
-    """The second stream is joined: by its key, within minutes after the row."""
+    """A join with the second stream: by its key, within so many minutes after the row."""
 
     uid: str
     how: str
@@ -164,7 +166,7 @@ class Meet:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Python code with state of its own for each key; ``form``: row (transformWithState) or frame."""
+    """Python code with its own state for each key; ``form``: row (transformWithState) or frame."""
 
     uid: str
     key: str
@@ -202,13 +204,13 @@ AGGREGATES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "best": (("string", "int"), "string", "{f}max_by({0}, {1})"),
     "worst": (("string", "int"), "string", "{f}min_by({0}, {1})"),
 }
-"""Name -> its inputs' types, its own, and its text; ``{f}`` is the module's prefix."""
+"""Name -> the types of its inputs, the type of its result, and its text; ``{f}`` is the module's prefix."""
 IN_ORDER = ("first", "last", "list", "set", "stddev", "best", "worst")
-"""Their result or their state depends on the order of rows."""
+"""Aggregates whose result or state depends on the order of rows."""
 
 
 def reads_of(stage: Stage) -> frozenset[str]:
-    """The columns that a stage reads."""
+    """Return the columns that a stage reads."""
     match stage:
         case With() | Where():
             return columns_in(stage.expr)
@@ -236,7 +238,7 @@ def reads_of(stage: Stage) -> frozenset[str]:
 
 
 def after(stage: Stage, columns: Columns) -> dict[str, str]:
-    """The columns that a stage leaves."""
+    """Return the columns that a stage leaves."""
     match stage:
         case With():
             return {**columns, stage.name: stage.expr.type}

@@ -1,6 +1,7 @@
-"""What the check answered about each pair, one JSON line each, and the score. Pure, but for reading and writing lines.
+"""The check's answers about each pair, one JSON line each, and the score. Pure, except for reading and writing lines.
 
-Answers depend on ``plugins/`` and truths do not, so a line holds no truth: it is joined with one when it is read.
+Answers depend on ``plugins/`` and truths do not, so a line is stored without its truth, which is joined when the line
+is read.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One pair: what Spark did (``truth``), what the check said (``answer``, and its findings in its own words).
+    """One pair: what Spark did (``truth``), and what the check answered (``answer``, and its findings in its own
+    words).
 
     ``broken``: why the pair could not be measured. ``commit``, ``code`` and ``plugins``: the project's commit, its code
-    and the digest of its ``plugins/`` when the check was asked; older lines have no ``code``. ``rehearsed``: whether
-    the candidate was run as well; otherwise the rules alone answered. ``key``: of the pair, by which its truth is
-    found.
+    and the digest of its ``plugins/`` when the check ran; older lines have no ``code``. ``rehearsed``: whether the
+    candidate was run as well; otherwise the rules alone answered. ``key``: the pair's key, by which its truth is found.
     """
 
     id: str
@@ -58,7 +59,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Grade(Enum):
-    """How one pair came out."""
+    """The grade of one pair."""
 
     RIGHT = "right"
     UNSAFE = "unsafe"
@@ -98,12 +99,14 @@ def grade(line: Line) -> Grade:
 
 
 def never_ends(line: Line) -> bool:
-    """Whether the deployed job itself runs into Spark's own deadlock, so that nothing can be measured of its pairs."""
+    """Return whether the deployed job itself runs into a deadlock of Spark, so that none of its pairs can be
+    measured.
+    """
     return NEVER_ENDS in line.broken
 
 
 def _asks_about_code(answer: Answer) -> bool:
-    """Whether nothing but the code itself is asked about."""
+    """Return whether the answer asks only about the code itself."""
     return {each for each in answer.rules if not each.endswith("(note)")} <= _ABOUT_CODE
 
 
@@ -112,7 +115,7 @@ Lines = dict[tuple[str, bool], Line]
 
 
 def read_lines(file: Path, known: Known) -> Lines:
-    """The newest answer about each pair, by rules and by rehearsal, joined with what is known of the pair's truth."""
+    """Return the newest answer about each pair, by rules and by rehearsal, joined with the known truth of the pair."""
     if not file.exists():
         return {}
     spark = version("pyspark")
@@ -123,7 +126,7 @@ def read_lines(file: Path, known: Known) -> Lines:
 
 
 def append_lines(file: Path, lines: Iterable[Line]) -> None:
-    """Add answers, each in one write: another worker may add lines to the same file."""
+    """Append answers, each in one write: a different worker may append to the same file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab", buffering=0) as stream:
         for each in lines:
@@ -142,7 +145,8 @@ def _encoded(line: Line) -> bytes:
 
 
 def render_scores(lines: Iterable[Line], plugins: str) -> str:
-    """The score of the answers at one state of ``plugins/``, by rules and by rehearsal; how many are of other states.
+    """Return the score of the answers for one state of ``plugins/``, by rules and by rehearsal, with the number of
+    answers for other states.
 
     A pair without a truth or an answer is in error at every state.
     """
@@ -157,7 +161,7 @@ def render_scores(lines: Iterable[Line], plugins: str) -> str:
 
 
 def render_score(lines: Iterable[Line]) -> str:
-    """The score in words, with every pair that is neither right nor beside the point."""
+    """Return the score in words, and list every pair that is unsafe, a false alarm or in error."""
     known = list(lines)
     grades = Counter(grade(each) for each in known)
     labels = Counter(each.label for each in known)

@@ -1,6 +1,7 @@
-"""Jobs of seeds from FIRST on: what they write is identified by computed ids, and their code lies in packages. Pure.
+"""Jobs of the seeds from FIRST on: their output is identified by computed ids, and their code is laid out in packages.
+Pure.
 
-The seeds below it draw the jobs that they have always drawn, so that what was measured of them stays true.
+Lower seeds draw the same jobs as ever, so that what was measured of them stays valid.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _OF_CODE = ("code-constant", "code-step", "code-documented", "code-typed")
 
 
 def draws_written(seed: int) -> bool:
-    """Whether a seed draws jobs of this kind."""
+    """Return whether a seed draws jobs of this kind."""
     return seed >= FIRST
 
 
 def draw_written(seed: str) -> Pipeline:
-    """The pipeline of a seed."""
+    """Return the pipeline of a seed."""
     rng = Random(f"written {seed}")
     drawing = Drawing(rng)
     drawing.pipeline = Pipeline(rng.choice(FORMS), (), "append")
@@ -87,7 +88,7 @@ def _draw_output(rng: Random, pipeline: Pipeline, shape: str) -> Identified:
 
 
 def written_edits(pipeline: Pipeline) -> Iterator[Edit]:
-    """Every edit of the output and of the code of such a pipeline."""
+    """Yield every edit of the output and of the code of such a pipeline."""
     output = pipeline.output
     assert isinstance(output, Identified)
     found = [
@@ -117,7 +118,7 @@ def written_edits(pipeline: Pipeline) -> Iterator[Edit]:
 
 
 def _code_edits(pipeline: Pipeline, stage: Code) -> Iterator[Edit]:
-    """Other ways of writing the code; what they change counts where state, an id or a route is made of it."""
+    """Yield variants of the code; a changed value matters if state, an id or a route is computed from it."""
     reach = reaches(pipeline)[stage.uid]
     label = Label.FROM_NOW_ON if stage.name in reach.rows else Label.EQUIVALENT
     label = Label.CHANGING if stage.name in reach.values else _stricter(label, _use_above_state(pipeline, stage))
@@ -134,7 +135,9 @@ def _code_edits(pipeline: Pipeline, stage: Code) -> Iterator[Edit]:
 
 
 def _use_above_state(pipeline: Pipeline, stage: Code) -> Label:
-    """What another value of a column does to rows that were written without any state: it moves or filters them."""
+    """Return what a different value of the column does to rows that are written without any state: it moves them,
+    filters them, or neither.
+    """
     output = pipeline.output
     assert isinstance(output, Identified)
     if any(isinstance(each, STATEFUL) for each in pipeline.stages):

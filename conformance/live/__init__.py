@@ -1,1 +1,1 @@
-"""Snapshots of a checkpoint that is written and cleaned up twice a second, each resumed at its own commit."""
+"""Takes snapshots of a checkpoint that is written and cleaned up twice a second, and resumes each at its own commit."""

@@ -1,4 +1,4 @@
-"""``python -m conformance.live``: 200 captures of a live checkpoint over the state's layouts; a line each."""
+"""``python -m conformance.live``: 200 captures of a live checkpoint over the layouts of state; a line each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.state_layouts import LAYOUTS
 
 
 def main() -> int:
-    """1 when any snapshot could not be resumed at its own commit."""
+    """Run the captures; return 1 if any snapshot could not be resumed at its own commit."""
     parser = argparse.ArgumentParser(prog="conformance.live", description="Capture live checkpoints, resume each.")
     parser.add_argument("--captures", type=int, default=50, help="for each layout")
     parser.add_argument("--layouts", default=",".join(LAYOUTS))

@@ -1,4 +1,4 @@
-"""Capturing a live checkpoint again and again, and resuming every snapshot at its own commit."""
+"""Captures a live checkpoint repeatedly, and resumes every snapshot at its own commit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ Totals = dict[str, tuple[int, int]]
 
 
 class LiveCapture(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot: how many looks it took, how many batches were committed meanwhile, and what resuming it gave."""
+    """One snapshot: how many attempts it took, how many batches were committed during the capture, and the fault found
+    on resuming it.
+    """
 
     layout: str
     snapshot: str
@@ -48,7 +50,7 @@ class LiveCapture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThrottledTree(LocalTree):
-    """Reading takes its time, so that the owner gets far in between."""
+    """A tree with slow reads, so that the query that owns the checkpoint makes progress in between."""
 
     def __init__(self, root: Path, chance: random.Random, longest_s: float) -> None:
         super().__init__(root)
@@ -62,7 +64,7 @@ class ThrottledTree(LocalTree):
 def run_captures(
     root: Path, layout: str, captures: int, *, seed: int, longest_s: float = 0.12, show: Callable[[str], None] = print
 ) -> list[LiveCapture]:
-    """Start the query and a producer, take the snapshots, end both, then resume each snapshot by itself."""
+    """Start the query and a producer, take the snapshots, stop both, then resume each snapshot separately."""
     chance = random.Random(seed)
     source, checkpoint = root / "in", root / "checkpoint"
     source.mkdir(parents=True)
@@ -138,13 +140,17 @@ def _capture_all(
 
 
 def _start_coordinator(spark: SparkSession, checkpoint: Path) -> None:
-    """A session's first query starts what Spark's state reader needs for checkpoint format v2, and does not start."""
+    """Run a first query in the session: it starts a coordinator that Spark's state reader needs for checkpoint format
+    v2 but does not start itself.
+    """
     rates = spark.readStream.format("rate").load().writeStream.format("noop")
     rates.option("checkpointLocation", str(checkpoint)).trigger(once=True).start().awaitTermination()
 
 
 def _resume(spark: SparkSession, catalogue: Catalogue, snapshot: Snapshot, source: Path, target: Path) -> str:
-    """Restore, compare the state with the files that were read by then, run the next batch, compare again."""
+    """Restore the snapshot, compare the state with the files that were read up to it, run the next batch, and compare a
+    second time; return the fault, if any.
+    """
     try:
         restore(catalogue, snapshot, LocalTree(target))
         read = _files_read(target, snapshot.batch)
@@ -203,7 +209,7 @@ def _last(checkpoint: Path) -> int:
 
 
 def _kill_tree(owner: subprocess.Popen[bytes]) -> None:
-    """Python and its JVM are two processes."""
+    """Kill the owner with its children, since Python and its JVM are two processes."""
     tree = psutil.Process(owner.pid).children(recursive=True) if owner.poll() is None else []
     owner.kill()
     for each in tree:

@@ -1,6 +1,6 @@
-"""A query that commits twice a second and keeps as little as Spark allows: ``python -m conformance.live.query …``.
+"""A query that commits twice a second and retains as little as Spark allows: ``python -m conformance.live.query …``.
 
-``<checkpoint> <input> <layout>``; it runs until it is killed.
+Arguments: ``<checkpoint> <input> <layout>``; it runs until it is killed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ HASTE = {
     f"{_STATE}minDeltasForSnapshot": "3",
     f"{_STATE}maintenanceInterval": "150ms",
 }
-"""Cleaning up as aggressively as it can be configured."""
+"""Confs for the most aggressive cleanup that Spark can be configured for."""
 SCHEMA = "customer string, amount long"
 
 
 def session(layout: str, scratch: Path, name: str, haste: dict[str, str]) -> SparkSession:
-    """A small local session, which writes its checkpoints as a driver's does."""
+    """Open a small local session that writes its checkpoints in the same way as a driver's session."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName(name)
@@ -54,7 +54,7 @@ def session(layout: str, scratch: Path, name: str, haste: dict[str, str]) -> Spa
 
 
 def totals(spark: SparkSession, source: Path) -> DataFrame:
-    """The amount per customer, one file a batch."""
+    """Return the total amount per customer, reading one file a batch."""
     from pyspark.sql import functions as F
 
     read = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).csv(str(source))
@@ -62,7 +62,7 @@ def totals(spark: SparkSession, source: Path) -> DataFrame:
 
 
 def main() -> None:
-    """Run until killed."""
+    """Run the query until the process is killed."""
     checkpoint, source, layout = sys.argv[1:]
     spark = session(layout, Path(checkpoint).with_name("spark-local"), "live", HASTE)
     query = totals(spark, Path(source)).writeStream.outputMode("update").format("noop")

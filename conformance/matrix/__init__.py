@@ -1,1 +1,3 @@
-"""Verdicts against what Spark really does: changes of jobs, their measured outcomes, and the score of the check."""
+"""Compares verdicts with what Spark really does: changes of jobs, their measured outcomes, and the score of the
+check.
+"""

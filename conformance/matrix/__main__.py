@@ -1,10 +1,10 @@
-"""``python -m conformance.matrix``: measure what Spark does with every change, ask the check about it, keep the score.
+"""``python -m conformance.matrix``: measure what Spark does with every change, run the check on it, keep the score.
 
 --only a,b        only these cases or groups; --spread N: so many, evenly over all of them
 --keep DIR        where checkpoints and job files are kept, and taken from next time (build/matrix)
 --truth FILE      measured outcomes; a case whose line still holds is not measured again
 --results FILE    a JSON line per case: outcome, verdict, grade
---measure         stop before the check is asked; --again: measure whatever the lines say
+--measure         stop before the check is asked; --again: measure all cases, whatever the lines contain
 --first           one case and no more, measured again; everything that it writes goes to build/first/
 """
 
@@ -32,7 +32,7 @@ from harness.places import ROOT
 
 
 def main() -> int:
-    """Run the bench; 1 when an unsafe change was let through, or a case does not even run."""
+    """Run the bench; return 1 if an unsafe change was let through, or a case does not even run."""
     chosen = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=200) if not Console().is_terminal else Console()
@@ -52,9 +52,10 @@ def main() -> int:
 
 
 def measure(wanted: list[Pair], root: Path, record: Path, console: Console, *, again: bool = False) -> Truths:
-    """Every outcome, from its line where that still holds, else from Spark; every checkpoint is there afterwards.
+    """Return every outcome, from its line if that is still valid, otherwise measured with Spark; every checkpoint
+    exists afterwards.
 
-    Lines are written as they come: what was measured before a Ctrl-C is not measured again.
+    Lines are written as they arrive: what was measured before a Ctrl-C is not measured a second time.
     """
     kept = read_truths(record)
     found = {} if again else {pair: kept[pair] for pair in kept.keys() & still_true(wanted, kept)}
@@ -90,7 +91,7 @@ def measure(wanted: list[Pair], root: Path, record: Path, console: Console, *, a
 
 
 def write_requests(wanted: list[Pair], root: Path) -> Path:
-    """The file of requests, in the order of ``wanted``."""
+    """Write the file of requests, in the order of ``wanted``."""
     file = root / "requests.jsonl"
     lines = [json.dumps(request_of(root, case, provider)) for case, provider in wanted]
     file.write_text("\n".join(lines) + "\n")
@@ -98,7 +99,7 @@ def write_requests(wanted: list[Pair], root: Path) -> Path:
 
 
 def ask(wanted: list[Pair], truths: Truths, requests: Path, check: Check) -> Score:
-    """The score of a check's answers."""
+    """Return the score of the check's answers."""
     answers = [read_answer(line) for line in check(requests)]
     return score(
         (case, truths[case.id, provider], answer) for (case, provider), answer in zip(wanted, answers, strict=True)

@@ -1,4 +1,4 @@
-"""Aggregations: keys, functions, what flows in, what is made of the result."""
+"""Cases of aggregations: keys, functions, input rows, and what is computed from the result."""
 
 from __future__ import annotations
 

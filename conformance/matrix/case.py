@@ -1,4 +1,4 @@
-"""What a case is: a deployed job, a candidate, the rows they read, and what is known about the change. Pure."""
+"""The parts of a case: a deployed job, a candidate, the rows they read, and what is known about the change. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROVIDERS: Mapping[str, Mapping[str, str]] = {
     },
     "-": {},
 }
-"""Name -> confs. v2: what a driver of Streamkeeper sets by itself; "-": no state, nothing said."""
+"""Name -> confs. v2: the confs that a driver of Streamkeeper sets by itself; "-": no state, no confs."""
 
 BOTH = ("hdfs", "rocksdb")
 ALL = ("hdfs", "rocksdb", "v2")
@@ -54,17 +54,17 @@ class Outcome(Enum):
 
     @property
     def safe(self) -> bool:
-        """Whether the old checkpoint can go on."""
+        """Whether the candidate can continue on the old checkpoint."""
         return self in (Outcome.CORRECT, Outcome.IGNORED)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job file: ``df`` is an expression over the stream ``s`` (and the second one, ``o``, when ``two``).
+    """A job file: ``df`` is an expression over the stream ``s`` (and the second one, ``o``, with ``two``).
 
-    ``top``: lines of the module; ``lines``: lines of the job's function before ``df``; ``options``: of the reader;
-    ``files``: further modules next to it; ``reader``: what is read instead of files, with ``{source}`` where the param
-    goes that names it; ``params``: further params, each a text.
+    ``top``: lines of the module; ``lines``: lines of the job's function before ``df``; ``options``: options of the
+    reader; ``files``: further modules next to it; ``reader``: a reader used instead of files, with ``{source}`` in
+    place of the param that names the source; ``params``: further params, each a text.
     """
 
     df: str
@@ -84,7 +84,7 @@ class Job:
     params: tuple[str, ...] = ()
 
     def render(self) -> str:
-        """The text of the job file."""
+        """Return the text of the job file."""
         other = "    o = " + self._stream('params["other"]') + "\n" if self.two else ""
         lines = textwrap.indent(textwrap.dedent(self.lines).strip("\n"), "    ")
         return _TEMPLATE.format(
@@ -109,7 +109,7 @@ class Job:
         return f"spark.readStream.schema(SCHEMA){limit}{self.options}.format({self.form!r}).load({path})"
 
     def but(self, **changes: object) -> Job:
-        """The same job with some of its parts changed."""
+        """Return the same job with some of its parts changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
@@ -144,14 +144,14 @@ def matrix(spark, params):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A change and what it was made for.
+    """A change and its purpose.
 
-    ``cause``: the true reason in one word. ``opaque``: Python code in or below state, so that BACKUP is an answer too.
-    ``truth``: an outcome and why, where comparing rows cannot decide. ``declined``: Streamkeeper itself does not take
-    the candidate, so that an error is an answer too. ``twin``: the case in which the same kind of change does not go
-    on, because its rows are others: no plan can tell the two apart. ``masked``: columns whose name begins like this are
-    of chance, and not compared. Params and confs: those of both sides, and the
-    candidate's own; ``{input}``, ``{other}``, ``{root}``, ``{output}`` in params stand for the unit's directories.
+    ``cause``: the true reason in one word. ``opaque``: Python code in or below state, so that BACKUP is also accepted.
+    ``truth``: an outcome and its reason, for cases that comparing rows cannot decide. ``declined``: Streamkeeper itself
+    refuses the candidate, so that an error is also accepted. ``twin``: the case in which the same kind of change cannot
+    continue because its rows differ: no plan can distinguish the two. ``masked``: prefix of columns with random values,
+    which are not compared. Params and confs: those of both sides, and the candidate's own; ``{input}``, ``{other}``,
+    ``{root}``, ``{output}`` in params stand for the unit's directories.
     """
 
     id: str
@@ -174,23 +174,23 @@ class Case:
     candidate_params: Mapping[str, str | int] = field(default_factory=dict)
 
     def deployed(self, provider: str) -> Unit:
-        """What ran until now."""
+        """Return the unit that ran before the change."""
         return Unit(self.old, self.data, {**PROVIDERS[provider], **self.conf}, dict(self.params))
 
     def candidate(self, provider: str) -> Unit:
-        """What is to go on; as a unit of its own, the candidate from scratch."""
+        """Return the unit that is to continue; run by itself, it is the candidate from scratch."""
         conf = {**PROVIDERS[provider], **self.conf, **self.candidate_conf}
         return Unit(self.new, self.data, conf, {**self.params, **self.candidate_params})
 
     def key(self, provider: str) -> str:
-        """Changes with everything that its outcome depends on."""
+        """Return a digest that changes with everything on which the outcome depends."""
         truth = [self.truth[0].value, self.truth[1]] if self.truth else []
         return digest([self.deployed(provider).key, self.candidate(provider).key, self.damage, truth])
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A job with its rows, confs and params: what a run from scratch depends on."""
+    """A job with its rows, confs and params: everything on which a run from scratch depends."""
 
     job: Job
     data: Data
@@ -199,16 +199,16 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """The name of its directory."""
+        """The name of the unit's directory."""
         parts = [self.job.render(), [list(each) for each in self.job.files], self.data.to_list()]
         return digest([*parts, sorted(self.conf.items()), sorted(self.params.items())])
 
 
 def digest(parts: object) -> str:
-    """Twelve hexadecimal digits of a value."""
+    """Return twelve hexadecimal digits for a value."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
 def in_group(group: str, *cases: Case) -> tuple[Case, ...]:
-    """The cases of one module, each told its group."""
+    """Return the cases of one module, each with its group set."""
     return tuple(replace(each, group=group) for each in cases)

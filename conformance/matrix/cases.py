@@ -1,4 +1,4 @@
-"""Every case, by id; and what an earlier, independent measurement of the same changes found."""
+"""Every case by id, and the outcomes of an earlier, independent measurement of the same changes."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ _RECORDED = Path(__file__).with_name("recorded.tsv")
 
 
 def read_recorded() -> dict[tuple[str, str], Outcome]:
-    """(id, provider) -> the outcome that was recorded before there were these cases."""
+    """Return (id, provider) -> the outcome that was recorded before these cases existed."""
     lines = [line.split("\t") for line in _RECORDED.read_text().splitlines()[1:]]
     return {(name, provider): Outcome(outcome) for name, provider, outcome, *_ in lines}
 
 
 def _thinned(case: Case, known: frozenset[str]) -> Case:
-    """A change that nobody measured before runs with one of the two providers, in turn: they seldom differ.
+    """Return the case with one of the two providers, in turn, if its change was never measured before: they seldom
+    differ.
 
-    Not so the changes of realistic jobs: they run with both.
+    Changes of realistic jobs always run with both providers.
     """
     if case.id in known or case.providers != BOTH or case.group == "realistic":
         return case
@@ -66,7 +67,7 @@ if len(CASES) != sum(len(module.CASES) for module in _MODULES):
 
 
 def pairs(only: frozenset[str] = frozenset(), spread: int = 0) -> Iterator[tuple[Case, str]]:
-    """Case and provider, in order; ``only``: ids or groups; ``spread``: so many, evenly over all of them."""
+    """Yield case and provider, in order; ``only``: ids or groups; ``spread``: so many, evenly over all of them."""
     found = [
         (case, provider)
         for case in CASES.values()

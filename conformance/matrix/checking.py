@@ -1,4 +1,4 @@
-"""Asks the check about many changes at once: ``streamkeeper check --batch``, in a process of its own."""
+"""Runs the check on many changes at once: ``streamkeeper check --batch``, in a separate process."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 from harness.places import ROOT
 
 Check = Callable[[Path], Iterable[dict[str, Any]]]
-"""Takes a file of requests, one per line; gives one answer per request, in their order."""
+"""Accepts a file of requests, one per line; returns one answer per request, in their order."""
 
 
 def check_with_command(requests: Path, first: Path | None = None) -> list[dict[str, Any]]:
-    """All answers of the command over the file; ``first``: a folder that Python looks into before all others.
+    """Return all answers of the command for the file; ``first``: a folder at the front of Python's module path.
 
-    Raises RuntimeError when it gives too few answers.
+    Raises RuntimeError if the number of answers is wrong.
     """
     return list(stream_answers(requests, first))
 
 
 def stream_answers(requests: Path, first: Path | None = None) -> Iterator[dict[str, Any]]:
-    """The same answers, each as soon as it is given; the command ends with the iterator."""
+    """Yield the same answers, each as soon as it arrives; the command is terminated with the iterator."""
     asked, given = len(requests.read_text().splitlines()), 0
     folders = [each for each in (first, ROOT / "plugins", ROOT) if each is not None]
     with tempfile.TemporaryFile("w+") as errors:

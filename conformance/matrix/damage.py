@@ -1,4 +1,4 @@
-"""Ways to break a checkpoint, or the output beside it, by name."""
+"""Ways to damage a checkpoint, or the output beside it, by name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Damage = Callable[[Path, Path], None]
 
 
 def _numbered(folder: Path) -> list[Path]:
-    """Files named by a batch, oldest first."""
+    """Return the files named after a batch, oldest first."""
     return sorted((each for each in folder.iterdir() if each.name.isdecimal()), key=lambda each: int(each.name))
 
 
 def _drop(*files: Path) -> None:
-    """Delete files with the checksums beside them, directories with all they hold."""
+    """Delete files with the checksums beside them, and directories with their content."""
     for file in files:
         if file.is_dir():
             shutil.rmtree(file)
@@ -44,7 +44,7 @@ def _edit_log_offset(checkpoint: Path, change: Callable[[int], int]) -> None:
 
 
 def _state_files(checkpoint: Path) -> list[list[Path]]:
-    """The data files of each partition of the first operator, oldest first."""
+    """Return the data files of each partition of the first operator, oldest first."""
     found = []
     for partition in sorted((checkpoint / "state" / "0").iterdir()):
         if partition.name.isdecimal():
@@ -119,4 +119,4 @@ DAMAGES: dict[str, Damage] = {
     "rewind_one": _rewind,
     "sink_log_gone": lambda checkpoint, output: _drop(output / "v0001/_spark_metadata"),
 }
-"""Name -> what it does to (checkpoint, output)."""
+"""Name -> the function that damages (checkpoint, output)."""

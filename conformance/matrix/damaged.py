@@ -1,4 +1,4 @@
-"""Checkpoints that are broken, with a job that has not changed."""
+"""Cases with a damaged checkpoint and an unchanged job."""
 
 from __future__ import annotations
 

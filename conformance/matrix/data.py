@@ -1,4 +1,6 @@
-"""The rows of the cases: tiny files, some there before the change and some after it. Pure, but for writing them."""
+"""The rows of the cases: tiny files, some present before the change and some added after it. Pure, except for writing
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Row = tuple[str | None, str | None, int | None, int | None, float]
-"""k, k2, x, y, minutes after midnight."""
+"""k, k2, x, y, and the time in minutes after midnight."""
 
 _NAMES = ("k", "k2", "x", "y")
 _FIRST_AT = 1_700_000_000
 _STEP_S = 60
 _MIDNIGHT_US = 1_767_225_600_000_000
 KAFKA = "kafka"
-"""The form of rows that stand in topics instead of files, as JSON."""
+"""The form of rows that are in topics instead of files, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One input file, of rows or of lines as they are; ``at``: its modification time, in seconds after the first's."""
+    """One input file, of rows or of raw lines; ``at``: its modification time, in seconds after that of the first
+    file.
+    """
 
     rows: tuple[Row | str, ...]
     at: int | None = None
@@ -33,10 +37,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Files of two directories, before and after the change; ``other`` is read by jobs with two sources only.
+    """Files of two directories, before and after the change; only jobs with two sources read ``other``.
 
-    ``tables``: static files, each its name below ``dims`` and its text; one that ends in ``.parquet`` is given as JSON.
-    ``schema``: of Parquet files whose rows are given as JSON.
+    ``tables``: static files, each with its name below ``dims`` and its text; the text of a ``.parquet`` file is given
+    as JSON. ``schema``: the schema of Parquet files whose rows are given as JSON.
     """
 
     before: tuple[File, ...]
@@ -48,14 +52,16 @@ class Data:
     schema: pa.Schema | None = None
 
     def to_list(self) -> list[object]:
-        """Everything it holds, for a digest."""
+        """Return the whole content, for a digest."""
         sides = (self.before, self.after, self.other_before, self.other_after)
         found: list[object] = [self.form, *([[each.at, each.rows] for each in side] for side in sides)]
         found += [self.tables] if self.tables else []
         return [*found, str(self.schema)] if self.schema else found
 
     def place(self, root: Path, *, after: bool) -> None:
-        """Write the files below ``root/a`` and ``root/b``; those of after only when asked, else they are removed."""
+        """Write the files below ``root/a`` and ``root/b``; those added after the change only with ``after``, otherwise
+        they are removed.
+        """
         self.place_tables(root)
         sides = (("a", self.before, self.after), ("b", self.other_before, self.other_after))
         for folder, early, late in sides:
@@ -144,10 +150,10 @@ _SECOND = File((("a", "p", 5, 50, 11), ("c", "p", 7, 70, 15)))
 _THIRD = File((("a", "p", 2, 15, 21), ("b", "p", 4, 5, 23), ("d", "q", 6, 60, 25)))
 
 PLAIN = Data((_FIRST, _SECOND), (_THIRD,))
-"""Three keys, then one more; in order of time."""
+"""Rows in order of time, with three keys before the change and one more after it."""
 
 LATE = Data((_FIRST, _SECOND), (File((("a", "p", 2, 15, 4), ("b", "p", 4, 5, 14), ("d", "q", 6, 60, 26))),))
-"""The rows that come after the change fall back into windows of before."""
+"""The rows added after the change belong to windows from before it."""
 
 NULLS = Data(
     (File((("a", "p", None, None, 1), ("b", "q", 2, 20, 3), ("a", None, 3, None, 5), (None, "p", 8, 80, 6))), _SECOND),
@@ -160,7 +166,7 @@ TWO = Data(
     (File((("a", "p", 100, 1, 2),)), File((("b", "q", 200, 2, 12),))),
     (File((("c", "p", 300, 3, 22),)),),
 )
-"""Two directories with as many files."""
+"""Two directories with the same number of files before the change and after it."""
 
 UNEVEN = Data(
     (_FIRST, _SECOND, File((("e", "p", 8, 80, 16),)), File((("f", "q", 9, 90, 17),))),
@@ -176,10 +182,10 @@ _RIGHT_AFTER = File((("b", "q", 1, 300, 4), ("c", "w", 1, 400, 5), ("q", "p", 1,
 _FAR = File((("t", "p", 5, 50, 120),))
 
 JOIN = Data(_LEFT, (_LEFT_AFTER,), _RIGHT, (_RIGHT_AFTER,))
-"""a matches before; b and c are waiting for the rows that come after; e, y and z never match."""
+"""a matches before the change; b and c wait for rows that are added after it; e, y and z never match."""
 
 JOIN_FLUSH = Data(_LEFT, (_LEFT_AFTER, _FAR), _RIGHT, (_RIGHT_AFTER, File((("u", "p", 1, 700, 120),))))
-"""The same, then the watermark passes everything that waits."""
+"""The rows of JOIN, followed by rows with which the watermark passes everything that waits."""
 
 JOIN_RANGE = Data(
     (File((("a", "p", 1, 10, 1),)), File((("c", "p", 3, 30, 5),))),
@@ -187,10 +193,10 @@ JOIN_RANGE = Data(
     (File((("z", "p", 1, 100, 1),)), File((("y", "z", 1, 600, 5),))),
     (File((("a", "z", 1, 200, 5.5), ("c", "w", 1, 400, 5.5))),),
 )
-"""a's match comes four and a half minutes later."""
+"""a's match is added four and a half minutes later."""
 
 AGED = Data((_FIRST, _SECOND), (File((("m", "p", 2, 2, 20),), at=60 - 2 * 3600), File((("n", "p", 3, 3, 21),))))
-"""One of the files that come after is two hours older than the newest before."""
+"""One of the files added after the change is two hours older than the newest one before it."""
 
 BACKLOG = Data(
     (_FIRST, _SECOND),
@@ -204,7 +210,7 @@ MALFORMED = Data(
     ),
     (File(('{"k": "a", "x": 5, "y": 1}', '{"k": "b", "x": ', '{"k": "c", "x": "bad"}', '{"k": "b", "x": 6}')),),
 )
-"""Rows of which those that come later do not all parse; earlier only ``y`` of one does not."""
+"""Some of the rows added after the change do not parse; before it, only ``y`` of one row does not."""
 
 MALFORMED_CSV = Data(
     (File(("a,1", "b,2", "a,3")), File(("b,4",))),
@@ -239,7 +245,7 @@ NEW_OTHER = Data(
 )
 
 UNTOUCHED = Data((_FIRST, _SECOND), (File((("b", "p", 4, 5, 23), ("d", "q", 6, 60, 25))),))
-"""No row after the change belongs to a."""
+"""No row after the change has key a."""
 
 AGAIN = Data((_FIRST, _SECOND), (File((("a", "p", 1, 10, 1), ("b", "p", 4, 5, 23), ("d", "q", 6, 60, 25))),))
-"""The first row comes once more, long after its time."""
+"""The first row is repeated after the change, long after its time."""

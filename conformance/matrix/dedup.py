@@ -1,4 +1,4 @@
-"""Deduplication: its keys, what flows in, its watermark."""
+"""Cases of deduplication: its keys, its input rows, its watermark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of two streams, and of a stream with rows of the job's own."""
+"""Cases of joins of two streams, and of a stream with rows that the job itself contains."""
 
 from __future__ import annotations
 

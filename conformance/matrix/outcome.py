@@ -1,4 +1,4 @@
-"""What a measured change comes to: the rows that came are held against those that had to come. Pure."""
+"""The outcome of a measured change: the rows that arrived are compared with those that were due. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from conformance.matrix.case import Case, Outcome
 from conformance.matrix.runs import NEVER_ENDS, Cells, Run, UnitRun
 
 OF_OUTPUTS = "sinks"
-"""Cases about outputs themselves. Elsewhere a filter above the state may leave rows in a table that it would drop."""
+"""Group of cases about outputs themselves. In other groups, a filter above the state may leave rows in a table that it
+would drop.
+"""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """``outcome``: what counts; ``measured``: what the rows alone said, where the case knows better."""
+    """``outcome``: the outcome that counts; ``measured``: the outcome by the rows alone, which a case with a ``truth``
+    overrides.
+    """
 
     outcome: Outcome
     measured: Outcome
@@ -25,9 +29,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 def judge(case: Case, *, before: Run, got: Run, scratch: UnitRun | None, pinned: tuple[str, ...] = ()) -> Judgement:
     """Judge one change.
 
-    ``before``: what the deployed job gave out; ``got``: what the candidate gave out on its checkpoint; ``scratch``: the
-    candidate from the beginning, up to the same place and over the same rows after it (None: not asked, since Spark
-    refused); ``pinned``: the settings that the candidate asked for in vain.
+    ``before``: the run of the deployed job; ``got``: the run of the candidate on its checkpoint; ``scratch``: the
+    candidate from the beginning, up to the same place and over the same rows after it (None: not run, since Spark
+    refused); ``pinned``: the settings that the candidate requested without effect.
     """
     if got.error_class or scratch is None or scratch.tail is None:
         outcome = Outcome.NEVER_ENDS if got.error_class == NEVER_ENDS else Outcome.REFUSED
@@ -56,10 +60,10 @@ def judge(case: Case, *, before: Run, got: Run, scratch: UnitRun | None, pinned:
 
 
 def _compare(case: Case, before: Run, got: Run, head: Run, wanted: Run) -> tuple[Outcome, str]:
-    """The rows that came after the change against those of a run from scratch after the same place.
+    """Compare the rows that arrived after the change with those of a run from scratch after the same place.
 
-    Append gives each row out once: what came earlier or later than it would have from scratch is right in total, and
-    what another mode had given out before the change is given out twice.
+    Append mode emits each row once: rows that arrived earlier or later than they would from scratch are correct in
+    total, and rows that a different mode had emitted before the change are emitted twice.
     """
     if wanted.error_class:
         return Outcome.REFUSED, f"from the beginning it is refused: {wanted.error_class} {wanted.message}"
@@ -80,8 +84,9 @@ def _compare(case: Case, before: Run, got: Run, head: Run, wanted: Run) -> tuple
 
 
 def _compare_output(before: Run, got: Run, evidence: str, *, replaced: bool) -> tuple[Outcome, str]:
-    """Whether a reader of the sink finds the old rows and the new ones, in the candidate's columns; ``replaced``: of a
-    table only those of the last batch, which replaces all."""
+    """Check that a reader of the sink finds the old rows and the new ones, in the candidate's columns; ``replaced``: in
+    a table only those of the last batch, which replaces all rows.
+    """
     if got.kind == "foreach":
         return (Outcome.CORRECT if before.kind == "foreach" else Outcome.WRONG), evidence
     if got.held is None:
@@ -97,9 +102,10 @@ def _compare_output(before: Run, got: Run, evidence: str, *, replaced: bool) -> 
 
 
 def _compare_keys(got: Run, wanted: Run, evidence: str) -> tuple[Outcome, str]:
-    """Whether an output has rows under keys that it would not have from scratch: nothing updates them any more.
+    """Check that the output has no rows under keys that a run from scratch would not write: such rows are never
+    updated.
 
-    A table names its key; the keys of files and of what a function has written are place and ``out_id``, if any.
+    A table names its key; files and the output of a function have place and ``out_id`` as their key, if any.
     """
     names = got.key if got.kind == "table" else ("its place", "out_id")
     if got.held is None or wanted.held is None or not any(names[-1] in row for row in got.held):
@@ -112,7 +118,9 @@ def _compare_keys(got: Run, wanted: Run, evidence: str) -> tuple[Outcome, str]:
 
 
 def _compare_places(before: Run, head: Run, evidence: str) -> tuple[Outcome, str]:
-    """Whether two functions put the same rows of before into the same places; other rows tell nothing of them."""
+    """Check that two functions put the same earlier rows into the same places; if the rows differ, nothing can be
+    concluded.
+    """
     if before.kind != "foreach" or head.kind != "foreach" or before.held is None or head.held is None:
         return Outcome.CORRECT, evidence
     if before.columns != head.columns or Counter(before.rows) != Counter(head.rows):
@@ -129,7 +137,9 @@ def _last_batch(run: Run) -> list[Cells]:
 
 
 def _due(before: Run, got: Run) -> Counter[Cells]:
-    """What a sink must hold: each batch once, though it came twice; of a table's rows the last under each key."""
+    """Return what a sink must hold: each batch once, even if it arrived twice; for a table, the last row under each
+    key.
+    """
     batches = {number: (before.columns, rows) for number, rows in before.batches.items()}
     batches |= {number: (got.columns, rows) for number, rows in got.batches.items()}
     rows = [dict(zip(columns, row, strict=True)) for _, (columns, found) in sorted(batches.items()) for row in found]

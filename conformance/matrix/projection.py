@@ -1,4 +1,4 @@
-"""Queries without state: whatever they compute, it holds for new rows."""
+"""Cases of queries without state: any change of their expressions applies to new rows only."""
 
 from __future__ import annotations
 

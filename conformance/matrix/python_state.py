@@ -1,4 +1,4 @@
-"""State that Python code keeps: applyInPandasWithState and transformWithState."""
+"""Cases of state that Python code keeps: applyInPandasWithState and transformWithState."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Small changes of realistic jobs: what a reading of the plan can pass over, and what it can take too seriously."""
+"""Small changes of realistic jobs: changes that an inspection of the plan can overlook, and harmless ones that it can
+overrate.
+"""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ _WRITER: tuple[Edit, ...] = (
     ("replace into totals values", "replace into {TABLES['daily']}_v{VERSION} values"),
     ("in batch.collect()", "in batch.coalesce(1).collect()"),
 )
-"""A function that takes its table's name from a table of names and a number."""
+"""Edits after which the writing function builds its table's name from a dictionary of names and a number."""
 
 
 def _writes(name: str, change: str, *edits: Edit, elsewhere: bool) -> Case:

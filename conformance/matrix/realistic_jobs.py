@@ -1,4 +1,4 @@
-"""Jobs as people write them, with the rows and tables that they read; cases change a line or two of them."""
+"""Realistic jobs, with the rows and tables that they read; cases change a line or two of them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from conformance.matrix.case import Case, Job
 from conformance.matrix.data import Data, File
 
 Edit = tuple[str, str]
-"""A text, and the one in its place."""
+"""A text and its replacement."""
 
 DIMS = {"other": "{root}/dims"}
-"""Params: the second path is that of the static tables."""
+"""Params whose second path is that of the static tables."""
 
 
 def edited(job: Job, *changes: Edit) -> Job:
-    """The job with each text replaced wherever it stands; raises ValueError where a text stands nowhere."""
+    """Return the job with each text replaced at every occurrence; raises ValueError if a text does not occur."""
     for old, new in changes:
         files = tuple((name.replace(old, new), text.replace(old, new)) for name, text in job.files)
         parts = {name: getattr(job, name).replace(old, new) for name in ("df", "top", "lines", "schema", "sink")}
@@ -37,7 +37,9 @@ def varied(
     first: tuple[Edit, ...] = (),
     **more: object,
 ) -> Case:
-    """A case: a job against itself with some texts replaced; ``first``: what is replaced on both sides."""
+    """Return a case that compares a job with a copy in which some texts are replaced; ``first``: replacements on both
+    sides.
+    """
     old = edited(base, *first)
     params = {} if old.two else DIMS
     return Case(f"real_{name}", change, old, edited(old, *edits), cause, data=data, params=params, **more)  # type: ignore[arg-type]
@@ -48,7 +50,7 @@ def _lines(*rows: dict[str, object] | str) -> File:
 
 
 def _order(name: str, shop: str, country: str, qty: int, gift: int, placed: str, **more: object) -> dict[str, object]:
-    """A day below 13, so that days and months can be taken for each other."""
+    """Return an order whose day is below 13, so that days and months can be confused."""
     number = int(name[1:])
     given = {
         "order_id": name,
@@ -132,7 +134,9 @@ _TABLES = (
 )
 
 ORDERS = Data(_BEFORE, _AFTER, form="text", tables=_TABLES)
-"""Orders as JSON text: one comes twice, two have single quotes, two do not parse, s9 is in no table of shops."""
+"""Orders as JSON text: one is repeated, two have single quotes, two do not parse, s9 is missing in every table of
+shops.
+"""
 
 CLEAN = Data(
     (
@@ -150,10 +154,10 @@ CLEAN = Data(
     form="text",
     tables=_TABLES,
 )
-"""Orders that all parse; of those that come after, one holds a word where a time was."""
+"""Orders that all parse; of those added after the change, one holds a word in place of a time."""
 
 SILENT = replace(ORDERS, after=(_lines(_order("o12", "s1", "DE", 3, 5, "02/03/2026 11:30:00", note=None)),))
-"""The same orders; of those that come after, none holds a note."""
+"""The orders of ORDERS; those added after the change have no note."""
 
 _COUNTRIES = '["DE", "AT", "CH", "FR", "IT", "ES", "PT", "NL", "BE", "LU", "PL", "DK"]'
 _ORDERS_TOP = f'''
@@ -211,10 +215,12 @@ TOTALS = Job(
     )
     """,
 )
-"""Orders as JSON, joined with a table of shops, summed per region and market; each row says when it was written."""
+"""Orders as JSON, joined with a table of shops and summed per region and market; each row holds the time at which it
+was written.
+"""
 
 PLAIN_TOTALS = edited(TOTALS, ('\n        .withColumn("processed_at", F.current_timestamp())\n', "\n"))
-"""The same, without the clock."""
+"""The job TOTALS without the time of writing."""
 
 SEEN = Job(
     "fresh",
@@ -272,7 +278,7 @@ BASKETS = Job(
     )
     """,
 )
-"""Sums of what higher-order functions make of arrays and maps."""
+"""Sums over the results of higher-order functions on arrays and maps."""
 
 
 def _hit(minute: int, text: str) -> str:
@@ -301,7 +307,7 @@ HITS = Data(
     ),
     form="text",
 )
-"""Lines of a log: a time, a request, a remark, a word and a document, with bars between."""
+"""Lines of a log: a time, a request, a remark, a word and a document, separated by bars."""
 
 LOG = Job(
     "hits",
@@ -349,7 +355,7 @@ def read_hits(raw):
     )
     """,
 )
-"""Counts per sliding window and section, all read out of the text of a line."""
+"""Counts per sliding window and section, all parsed from the text of a line."""
 
 _PAYMENT = "order_id string, units int, spare int, paid_at timestamp"
 
@@ -402,7 +408,7 @@ def store(batch, context):
     )
     """,
 )
-"""Orders with their payments, which come within an hour."""
+"""Orders with their payments, which arrive within an hour."""
 
 SQL_TOTALS = Job(
     "totals",
@@ -433,7 +439,7 @@ SQL_TOTALS = Job(
     """)
     ''',
 )
-"""The same in SQL over temporary views."""
+"""Totals of the same orders, in SQL over temporary views."""
 
 RULES = Job(
     "best",
@@ -460,7 +466,7 @@ RULES = Job(
     )
     """,
 )
-"""Many kinds of aggregates of one job."""
+"""One job with many kinds of aggregates."""
 
 FEED = Data(
     (
@@ -470,7 +476,7 @@ FEED = Data(
     (File(("s1;5;1.00;01.02.2026;d", "s2;9;-;03.02.2026;a", "s3;1;3.00;02.02.2026;b")),),
     form="text",
 )
-"""Lines of semicolons."""
+"""Lines with fields separated by semicolons."""
 
 CSV_DAYS = Job(
     "days",
@@ -495,4 +501,4 @@ def keep(batch, context):
     )
     """,
 )
-"""Sums per shop and day of lines that from_csv reads."""
+"""Sums per shop and day of lines that are parsed by from_csv."""

@@ -1,4 +1,4 @@
-"""Python below the state of realistic jobs: ways in which a change hides, and changes that are none."""
+"""Python below the state of realistic jobs: ways in which a change is hidden, and edits that change nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN = '"""Prices of orders."""\n'
 
 
 def _job(rules: str, *files: tuple[str, str], top: str = "") -> Job:
-    """Orders priced by ``cost`` of the module ``pricing.rules``."""
+    """Return a job with orders priced by ``cost`` of the module ``pricing.rules``."""
     return Job(
         "costs",
         form="text",

@@ -1,4 +1,4 @@
-"""Measured outcomes as they are kept: one JSON line each, true as long as neither the case nor Spark has changed."""
+"""The record of measured outcomes: one JSON line each, valid as long as neither the case nor Spark has changed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Pair = tuple[Case, str]
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """The measured outcome of one case under one provider.
 
-    ``outcome``: what counts; ``measured``: what the rows alone said. ``commit`` and ``code``: of the project, when it
-    was measured; older lines have no ``code``.
+    ``outcome``: the outcome that counts; ``measured``: the outcome by the rows alone. ``commit`` and ``code``: those of
+    the project at the time of the measurement; older lines have no ``code``.
     """
 
     id: str
@@ -40,7 +40,7 @@ Truths = dict[tuple[str, str], Truth]
 
 
 def read_truths(file: Path) -> Truths:
-    """(id, provider) -> the newest line about it."""
+    """Return (id, provider) -> the newest line about it."""
     if not file.exists():
         return {}
     found = [msgspec.json.decode(line, type=Truth) for line in file.read_bytes().splitlines()]
@@ -48,21 +48,21 @@ def read_truths(file: Path) -> Truths:
 
 
 def still_true(wanted: Iterable[Pair], kept: Truths) -> Set[tuple[str, str]]:
-    """The pairs whose line was measured of the very same case with the very same Spark."""
+    """Return the pairs whose line was measured with exactly the same case and the same version of Spark."""
     keys = {(case.id, provider): case.key(provider) for case, provider in wanted}
     spark = version("pyspark")
     return {each for each in keys.keys() & kept.keys() if (kept[each].key, kept[each].spark) == (keys[each], spark)}
 
 
 def append_truth(file: Path, truth: Truth) -> None:
-    """Add a line."""
+    """Append a line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as stream:
         stream.write(msgspec.json.encode(truth) + b"\n")
 
 
 def tidy_truths(file: Path, known: Iterable[Pair]) -> None:
-    """One line per case that there is, in the order of the cases."""
+    """Reduce the file to one line per existing case, in the order of the cases."""
     kept = read_truths(file)
     names = [(case.id, provider) for case, provider in known]
     lines = [msgspec.json.encode(kept[name]) for name in names if name in kept]

@@ -1,4 +1,4 @@
-"""The score as tables for people."""
+"""Prints the score as tables for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.matrix.score import CLASSES, VERDICTS, Grade, Score
 
 
 def print_differences(console: Console, truths: Iterable[Truth], recorded: dict[tuple[str, str], Outcome]) -> None:
-    """Outcomes that are not those of the earlier measurement."""
+    """Print the outcomes that differ from those of the earlier measurement."""
     table = Table("case", "provider", "recorded", "measured", "evidence", title="Differs from what was recorded")
     for truth in truths:
         known = recorded.get((truth.id, truth.provider))
@@ -25,7 +25,7 @@ def print_differences(console: Console, truths: Iterable[Truth], recorded: dict[
 
 
 def print_score(console: Console, score: Score) -> None:
-    """The confusion matrix, the counts and every miss."""
+    """Print the confusion matrix, the counts and every miss."""
     table = Table("", *VERDICTS, title=f"{len(score.graded)} cases")
     for name in CLASSES:
         table.add_row(name, *(str(score.matrix[name, verdict]) for verdict in VERDICTS))

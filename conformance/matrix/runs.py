@@ -1,4 +1,6 @@
-"""Runs of a job file with real Spark, in one session: a checkpoint goes in, the rows of each batch come out."""
+"""Runs a job file with real Spark, all runs in one session: each run takes a checkpoint and returns the rows of each
+batch.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 
 ENTRY = "job.py"
 ROUTES = "routed."
-"""A sink's function made by one of this name is called: it leaves Parquet in one directory per place of its output."""
+"""The prefix of the ``__qualname__`` of a sink's function that the run does call: such a function writes Parquet to one
+directory per place of its output.
+"""
 NEVER_ENDS = "NEVER_ENDS"
 _LONGEST_S = 180
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
@@ -46,10 +50,12 @@ Cells = tuple[str, ...]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of a query gave out, batch by batch, each row as text; ``error_class`` is empty when it ended well.
+    """The result of one run of a query: the output batch by batch, each row as text. ``error_class`` is empty after a
+    run without an error.
 
-    ``held``: what a reader of its sink finds afterwards; None where nothing can be read, with ``unread`` saying why.
-    ``key``: the columns that make a row of a table unique. ``state``: what its state holds; None: not asked.
+    ``held``: the rows that a reader of the sink finds afterwards; None if nothing can be read, with the reason in
+    ``unread``. ``key``: the columns that identify a row of a table. ``state``: the rows of the query's state; None if
+    they were not requested.
     """
 
     columns: Cells = ()
@@ -64,12 +70,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows(self) -> list[Cells]:
-        """Every row of every batch."""
+        """Return the rows of all batches, in the order of the batches."""
         return [row for number in sorted(self.batches) for row in self.batches[number]]
 
 
 class UnitRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a unit gave out: ``head`` over the rows of before, ``tail`` (once asked for) over those of after."""
+    """The results of a unit: ``head`` is the run over the rows before the change, ``tail`` (only if requested) the run
+    over the rows after it.
+    """
 
     head: Run
     tail: Run | None = None
@@ -77,7 +85,7 @@ class UnitRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def open_session(scratch: Path) -> Iterator[SparkSession]:
-    """A driver's session; its JVM ends with the block."""
+    """Provide a driver's Spark session; its JVM is stopped at the end of the block."""
     scratch.mkdir(parents=True, exist_ok=True)
     # A reused Python worker keeps the modules that an earlier job file imported in it.
     given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.python.worker.reuse": "false"}
@@ -109,7 +117,7 @@ def run_job(
     epoch: int,
     with_state: bool = False,
 ) -> Run:
-    """Run the job below ``folder`` over all there is to read; whatever goes wrong is part of the result."""
+    """Run the job below ``folder`` over all available input; every error becomes part of the result."""
     run = _Running(epoch, Path(str(params["output"])))
     before = dict(spark.conf.getAll)
     try:
@@ -222,7 +230,9 @@ def _stage() -> Path:
 
 
 def _staged(folder: Path) -> Path:
-    """The same directory for every job file: forgetting the modules of hundreds of roots takes seconds each time."""
+    """Copy the job's files into the one directory that all jobs are loaded from, and return it. Unloading the modules
+    of hundreds of different roots would take seconds each time.
+    """
     stage = _stage() / "job"
     shutil.rmtree(stage, ignore_errors=True)
     return Path(shutil.copytree(folder, stage, ignore=shutil.ignore_patterns("__pycache__")))
@@ -230,9 +240,10 @@ def _staged(folder: Path) -> Path:
 
 @contextmanager
 def _code_by_value(folder: Path | None) -> Iterator[None]:
-    """Spark's Python workers outlive a job file: its functions travel whole, not by the name of their module.
+    """Pickle the functions of the job's modules by value, because Spark's Python workers outlive a job file and would
+    otherwise resolve them by module name.
 
-    Only in the body: what is loaded later may have modules of the same names.
+    This holds only inside the body, since job files that are loaded later may have modules of the same names.
     """
     from pyspark import cloudpickle
 
@@ -253,13 +264,13 @@ def _code_by_value(folder: Path | None) -> Iterator[None]:
 
 
 def _unload_state(spark: SparkSession) -> None:
-    """Close the state stores of this run: their directories are about to go."""
+    """Close the state stores of this run, because their directories are about to be deleted."""
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
 
 
 def _error_class(error: Any) -> str:
-    """Spark's innermost error class, else the innermost exception's name."""
+    """Return Spark's innermost error class or, without one, the name of the innermost exception."""
     if isinstance(error, TimeoutError):
         return NEVER_ENDS
     found = [each for each in _CONDITION.findall(str(error)) if each not in _WRAPPERS]
@@ -281,7 +292,9 @@ def _first_line(error: Exception) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """A cell as text; lists in order, since Spark fixes none for a set; today as one word: each run has its own."""
+    """Return a cell as text. Lists are sorted, since Spark fixes no order for sets; any value of the current day
+    becomes ``today``, since it differs between runs.
+    """
     if isinstance(value, list):
         return "[" + ",".join(sorted(cell_text(each) for each in value)) + "]"
     if isinstance(value, tuple):
@@ -296,14 +309,14 @@ def cell_text(value: Any) -> str:
 
 
 def _stored_text(value: Any) -> str:
-    """A cell of SQLite, which keeps times as text."""
+    """Return a cell of an SQLite table as text; SQLite stores times as text."""
     if isinstance(value, str) and _STORED_TIME.fullmatch(value):
         return cell_text(datetime.fromisoformat(value) if " " in value else date.fromisoformat(value))
     return cell_text(value)
 
 
 def _is_today(day: date) -> bool:
-    """In any zone."""
+    """Return whether a day is the current day in any time zone."""
     return abs((day - datetime.now(UTC).date()).days) <= 1
 
 

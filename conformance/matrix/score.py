@@ -1,7 +1,8 @@
-"""The score of a check: what it called safe and is not, and what it stopped for nothing. Pure.
+"""The score of a check: which unsafe changes it let through, and which safe changes it stopped. This module has no side
+effects.
 
-{REFUSED, BUT_WRONG, LOSES, DUPLICATES} ask for SWITCH or REFUSE, or BACKUP where the cause is opaque: Python code in or
-below a stateful operator. {CORRECT, IGNORED} ask for RESUME.
+The outcomes {REFUSED, BUT_WRONG, LOSES, DUPLICATES} require SWITCH or REFUSE, or BACKUP if the cause is opaque: Python
+code in or below a stateful operator. The outcomes {CORRECT, IGNORED} require RESUME.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from conformance.matrix.case import Case
 from conformance.matrix.record import Truth
 
 VERDICTS = ("RESUME", "BACKUP", "SWITCH", "REFUSE", "ERROR")
-"""What an answer may be; ERROR: no verdict was given."""
+"""The verdicts that an answer can have; ERROR stands for an answer without a verdict."""
 
 CLASSES = ("must stop", "may go on")
 
 
 class Grade(Enum):
-    """How one answer did."""
+    """The grade of one answer of the check."""
 
     RIGHT = "right"
     UNSAFE = "unsafe"
@@ -32,7 +33,7 @@ class Grade(Enum):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the check said: its verdict, the rules that it found strictest first, or its error."""
+    """An answer of the check: its verdict, the rules that it found (strictest first), or its error."""
 
     verdict: str
     rules: tuple[str, ...] = ()
@@ -56,40 +57,40 @@ class Graded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """``matrix``: (class of the outcome, verdict) -> how many; ``grades``: the same answers by grade."""
+    """All graded answers of a check, with counts of them."""
 
     graded: tuple[Graded, ...]
 
     @property
     def matrix(self) -> Counter[tuple[str, str]]:
-        """(must stop | may go on, verdict) -> count."""
+        """Return the count of each pair of outcome class (must stop | may go on) and verdict."""
         return Counter((_class(each.truth), each.answer.verdict) for each in self.graded)
 
     @property
     def grades(self) -> Counter[Grade]:
-        """How many of each grade."""
+        """Return the count of each grade."""
         return Counter(each.grade for each in self.graded)
 
     @property
     def backups(self) -> Counter[bool]:
-        """How often BACKUP was said: of opaque changes (True) and of others (False)."""
+        """Return the count of BACKUP verdicts: for opaque changes (True) and for all others (False)."""
         return Counter(each.opaque for each in self.graded if each.answer.verdict == "BACKUP")
 
     @property
     def by_the_rows(self) -> int:
-        """How many false alarms are of changes that do not go on with other rows."""
+        """Return the count of false alarms for changes that are safe with these rows only, and not with other rows."""
         return sum(bool(each.twin) for each in self.graded if each.grade is Grade.FALSE_ALARM)
 
     @property
     def misses(self) -> tuple[Graded, ...]:
-        """Every answer that is not right, the unsafe ones first."""
+        """Return every answer that is not right, the unsafe ones first."""
         order = list(Grade)[1:]
         wrong = [each for each in self.graded if each.grade is not Grade.RIGHT]
         return tuple(sorted(wrong, key=lambda each: (order.index(each.grade), each.group, each.id)))
 
     @property
     def failed(self) -> bool:
-        """Whether any unsafe change was let through."""
+        """Return whether the check let any unsafe change through."""
         return bool(self.grades[Grade.UNSAFE])
 
 
@@ -115,7 +116,7 @@ def score(answered: Iterable[tuple[Case, Truth, Answer]]) -> Score:
 
 
 def grade(case: Case, truth: Truth, answer: Answer) -> Grade:
-    """Grade one answer; an error is right only where Streamkeeper itself does not take the candidate."""
+    """Grade one answer. An error is right only if Streamkeeper itself declines the candidate."""
     if answer.verdict == "ERROR":
         return Grade.RIGHT if case.declined and not truth.outcome.safe else Grade.UNANSWERED
     if answer.verdict == "BACKUP":
@@ -128,7 +129,7 @@ def grade(case: Case, truth: Truth, answer: Answer) -> Grade:
 
 
 def read_answer(line: dict[str, object]) -> Answer:
-    """An answer line of ``streamkeeper check --batch`` as a value; a verdict that is not known is an error."""
+    """Convert an answer line of ``streamkeeper check --batch``; an unknown verdict becomes an error."""
     verdict = line.get("verdict")
     if line.get("error") or verdict not in VERDICTS:
         return Answer(verdict="ERROR", error=str(line.get("error") or f"no verdict: {verdict!r}"))

@@ -1,4 +1,4 @@
-"""Sinks: whether what is written from now on fits what is there."""
+"""Cases that change the sink: whether new output fits the output that exists already."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _totals(aggregates: str = 'F.sum("x").alias("s")') -> Job:
 
 
 def _keyed(at: str, value: str = "F.col('s')", mode: str = "update") -> Job:
-    """Totals of ten minutes, in a table by ``at``."""
+    """Return a job that writes the totals of ten-minute windows to a table whose key is ``at`` and ``k``."""
     windows = 's.withWatermark("ts", "1 minute").groupBy(F.window("ts", "10 minutes").alias("w"), "k")'
     totals = f'{windows}.agg(F.sum("x").alias("s"))'
     columns = f'F.expr("{at}").alias("at"), "k", {value}.alias("s")'

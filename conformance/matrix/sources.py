@@ -1,4 +1,4 @@
-"""File sources: their paths, order, schema and options, with and without names."""
+"""Cases that change file sources: their paths, order, schema and options, with and without source names."""
 
 from __future__ import annotations
 

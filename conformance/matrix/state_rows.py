@@ -1,4 +1,4 @@
-"""The whole state of a checkpoint as text, for comparing two of them."""
+"""Reads the whole state of a checkpoint as text, so that two states can be compared."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def read_state_rows(spark: SparkSession, checkpoint: Path, as_text: Callable[[Any], str]) -> list[str]:
-    """Every row of every store after the last batch, in order; raises what Spark raises.
+    """Return the sorted rows of all state stores after the last committed batch; raises the errors that Spark raises.
 
-    In which partition a row lies is left out: that is no part of its meaning.
+    The partition of a row is left out, because it does not belong to the row's meaning.
     """
     batch = last_committed(LocalTree(checkpoint))
     if batch is None:

@@ -1,6 +1,7 @@
-"""Topics of a real broker in place of a unit's input directories; rows cannot be taken back out of one.
+"""Topics of a real broker instead of a unit's input directories. Unlike files, rows cannot be removed from a topic
+again.
 
-``in/topics.json``: which topics are the unit's. Each making has fresh ones, of one partition.
+``in/topics.json`` names the unit's topics. Each call of ``make_topics`` creates new ones, with one partition each.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _RECORD = "topics.json"
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
-    """The topics of a unit; ``other``: of its second stream; ``with_after``: whether they hold the rows of after."""
+    """The topics of a unit. ``other`` is the topic of its second stream; ``with_after`` states whether the topics
+    contain the rows after the change.
+    """
 
     servers: str
     input: str
@@ -30,12 +33,12 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Each of them."""
+        """Return the names of the unit's topics."""
         return tuple(filter(None, (self.input, self.other)))
 
 
 def make_topics(folder: Path, data: Data, broker: KafkaBroker | None) -> None:
-    """Make topics that hold the rows of before, and write the static files."""
+    """Create topics that contain the rows before the change, and write the static files."""
     assert broker is not None, "a case on Kafka needs a broker"
     data.place_tables(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +49,7 @@ def make_topics(folder: Path, data: Data, broker: KafkaBroker | None) -> None:
 
 
 def add_after(folder: Path, data: Data, broker: KafkaBroker | None) -> None:
-    """Append the rows of after, once; the unit's head must have run."""
+    """Append the rows after the change, if this was not done already; the unit's head must have run before."""
     assert broker is not None, "a case on Kafka needs a broker"
     topics = _read(folder)
     if not topics.with_after:
@@ -55,27 +58,27 @@ def add_after(folder: Path, data: Data, broker: KafkaBroker | None) -> None:
 
 
 def params_of(folder: Path) -> dict[str, str]:
-    """The params by which a job finds the topics; ``other`` only where there is a second one."""
+    """Return the params by which a job finds its topics; ``other`` only for a unit with a second topic."""
     topics = _read(folder)
     found = {"servers": topics.servers, "input": topics.input}
     return {**found, "other": topics.other} if topics.other else found
 
 
 def units_elsewhere(units: Path, broker: KafkaBroker | None) -> list[Path]:
-    """Folders of units whose topics this broker does not hold."""
+    """Return the folders of the units whose topics this broker does not have."""
     held = set(broker.admin.list_topics(timeout=30).topics) if broker else set()
     return [file.parents[1] for file in _records(units) if not held >= set(_read(file.parent).names)]
 
 
 def delete_topics(units: Path, broker: KafkaBroker) -> None:
-    """Remove the topics of all units, which must be at this broker."""
+    """Delete the topics of all units; the broker must have them."""
     for file in _records(units):
         for name in _read(file.parent).names:
             broker.delete_topic(name)
 
 
 def delete_topics_of(unit: Path, broker: KafkaBroker) -> None:
-    """Remove the topics of one unit, if it has any."""
+    """Delete the topics of one unit, if it has any."""
     file = unit / "in" / _RECORD
     for name in _read(file.parent).names if file.exists() else ():
         broker.delete_topic(name)

@@ -1,7 +1,8 @@
-"""Measures what Spark does with each case, and leaves the checkpoints behind for the check.
+"""Measures what Spark does with each case, and keeps the checkpoints for the check.
 
-``root/units/<key>``: a job from scratch: its directories, its checkpoint after the rows of before, what it gave out.
-``root/cases/<id>-<provider>``: the candidate's job file; a broken checkpoint, where the case breaks one.
+``root/units/<key>``: a job that starts from scratch: its directories, its checkpoint after the rows before the change,
+and its results. ``root/cases/<id>-<provider>``: the candidate's job file and, if the case damages its checkpoint, the
+damaged copy.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MARK = "key"
 
 
 class CaseBroken(Exception):
-    """The deployed job of a case does not even run: the case is at fault."""
+    """The deployed job of a case cannot run at all, so the case itself is wrong."""
 
 
 class Place:
@@ -51,7 +52,7 @@ class Place:
         self.record = self.folder / "run.json"
 
     def params(self, given: Mapping[str, str | int], output: Path | None = None) -> dict[str, ParamValue]:
-        """Params with this unit's directories filled in."""
+        """Return the params with this unit's directories filled in."""
         places = {
             "input": str(self.input / "a"),
             "other": str(self.input / "b"),
@@ -65,7 +66,7 @@ class Place:
         return {**own, **filled}
 
     def make_input(self, broker: KafkaBroker | None) -> None:
-        """The rows of before are there."""
+        """Provide the input that the job reads before the change."""
         if self.unit.data.form == KAFKA:
             make_topics(self.input, self.unit.data, broker)
         else:
@@ -73,7 +74,9 @@ class Place:
 
     @contextmanager
     def with_after(self, broker: KafkaBroker | None) -> Iterator[None]:
-        """The rows of after are there inside the block; only there, but for those of a topic, which stay."""
+        """Provide the input that arrives after the change while the body runs. Files are removed afterwards; the rows
+        of a topic stay.
+        """
         assert self.record.exists(), "rows of after before the head has run"
         if self.unit.data.form == KAFKA:
             add_after(self.input, self.unit.data, broker)
@@ -87,9 +90,10 @@ class Place:
 
 
 class Bench:
-    """Measures cases in one Spark session; ``with_state``: the state must be that of a run from scratch as well.
+    """Measures cases in one Spark session. With ``with_state``, the state must also equal the state of a run from
+    scratch.
 
-    ``broker``: where the topics of cases on Kafka are made.
+    ``broker`` is the Kafka broker on which the topics of the Kafka cases are created.
     """
 
     def __init__(
@@ -103,7 +107,7 @@ class Bench:
         self._origin = read_origin()
 
     def measure(self, case: Case, provider: str) -> Truth:
-        """The outcome of a case; its checkpoint and job files are there afterwards."""
+        """Measure and return the outcome of a case; its checkpoint and job files are kept for the check."""
         started = time.monotonic()
         place = self.deploy(case, provider)
         head = self._unit(place.unit, tail=False).head
@@ -139,7 +143,9 @@ class Bench:
         )
 
     def deploy(self, case: Case, provider: str) -> Place:
-        """Make the deployed job's checkpoint, the candidate's files and what the case breaks; raises CaseBroken."""
+        """Create the deployed job's checkpoint, write the candidate's files, and apply the damage of the case; raises
+        CaseBroken.
+        """
         place = Place(self._root, case.deployed(provider))
         head = self._unit(place.unit, tail=False).head
         if head.error_class:
@@ -156,7 +162,7 @@ class Bench:
         return place
 
     def _unit(self, unit: Unit, *, tail: bool) -> UnitRun:
-        """Run a unit from scratch, or remember that it ran."""
+        """Run a unit from scratch, or return the recorded result of an earlier run."""
         place = Place(self._root, unit)
         if place.record.exists():
             known = msgspec.json.decode(place.record.read_bytes(), type=UnitRun)
@@ -195,24 +201,26 @@ class Bench:
 
 
 def case_folder(root: Path, case: Case, provider: str) -> Path:
-    """Where a case's own files are."""
+    """Return the folder that holds the case's own files."""
     return root / "cases" / f"{case.id}-{'stateless' if provider == '-' else provider}"
 
 
 def checkpoint_of(root: Path, case: Case, provider: str) -> Path:
-    """The checkpoint that is to be checked: the unit's own, or the broken one."""
+    """Return the checkpoint to check: that of the unit, or the damaged copy."""
     if case.damage:
         return case_folder(root, case, provider) / "checkpoint"
     return Place(root, case.deployed(provider)).checkpoint
 
 
 def output_of(root: Path, case: Case, provider: str) -> Path:
-    """The output beside it."""
+    """Return the output that belongs to the checkpoint to check: that of the unit, or the damaged copy."""
     return case_folder(root, case, provider) / "out" if case.damage else Place(root, case.deployed(provider)).output
 
 
 def write_candidate(root: Path, case: Case, provider: str) -> bool:
-    """Write the candidate's files where the deployed job has run already; whether it has."""
+    """Write the candidate's files if the case damages nothing and its deployed job has already run; return whether they
+    were written.
+    """
     if case.damage or not Place(root, case.deployed(provider)).record.exists():
         return False
     folder = case_folder(root, case, provider)
@@ -222,13 +230,13 @@ def write_candidate(root: Path, case: Case, provider: str) -> bool:
 
 
 def is_deployed(root: Path, case: Case, provider: str) -> bool:
-    """Whether everything is there that the check is asked about."""
+    """Return whether all files that the check needs for this case exist and are up to date."""
     unit = Place(root, case.deployed(provider))
     return unit.record.exists() and _read(case_folder(root, case, provider) / _MARK) == case.key(provider)
 
 
 def request_of(root: Path, case: Case, provider: str) -> dict[str, Any]:
-    """The line that asks ``streamkeeper check --batch`` about a case."""
+    """Return the request line of a case for ``streamkeeper check --batch``."""
     deployed, candidate = case.deployed(provider), case.candidate(provider)
     place, output = Place(root, deployed), output_of(root, case, provider)
     return {
@@ -244,7 +252,9 @@ def request_of(root: Path, case: Case, provider: str) -> dict[str, Any]:
 
 
 def _pinned(case: Case, provider: str, checkpoint: Path) -> tuple[str, ...]:
-    """The changed settings that the newest offset file holds at their old value."""
+    """Return the changed settings for which the newest offset file still records a different value, as
+    ``key=value``.
+    """
     asked, had = case.candidate(provider).conf, case.deployed(provider).conf
     changed = {key: value for key, value in asked.items() if had.get(key) != value}
     offsets = [each for each in (checkpoint / "offsets").glob("*") if each.name.isdecimal()]
@@ -257,7 +267,9 @@ def _pinned(case: Case, provider: str, checkpoint: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _put_back(output: Path) -> Iterator[None]:
-    """What a sink log names is named with its whole path: the output is written in its place, then as it was before."""
+    """Let the body write to the original output, and restore the output afterwards. A copy would not do, because a sink
+    log contains absolute paths.
+    """
     kept = output.with_name(f"{output.name}.kept")
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(output, kept)
@@ -269,7 +281,7 @@ def _put_back(output: Path) -> Iterator[None]:
 
 
 def _move_sink_log(output: Path, original: Path) -> None:
-    """Let the sink log of a copied output name the copied files."""
+    """Replace the paths in the sink log of a copied output by the paths of the copied files."""
     for file in output.glob("*/_spark_metadata/[0-9]*"):
         file.write_text(file.read_text().replace(str(original), str(output)))
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Windows, sessions and watermarks, in every output mode."""
+"""Cases that change windows, sessions and watermarks, in all output modes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Mutants: single small faults in the code, each of which some fast test should notice."""
+"""Mutation testing: each mutant is a single small fault in the code that a fast test should detect."""

@@ -1,15 +1,15 @@
-"""``python -m conformance.mutants``: change one thing in the code at a time, and see whether a fast test notices.
+"""``python -m conformance.mutants``: change one thing in the code at a time, and see whether a fast test detects it.
 
---seed N          which order of the mutants (1)
---count N         of that order, the first N (200)
---packages a,b    of these packages below plugins/streamkeeper (the nine whose mutants are published)
---only a,b        the mutants with these ids instead
---survivors       run again what survived earlier tests
+--seed N          the seed of the mutants' order (1)
+--count N         run the first N mutants of that order (200)
+--packages a,b    mutate these packages below plugins/streamkeeper (the nine whose results are published)
+--only a,b        run only the mutants with these ids
+--survivors       rerun the mutants that survived an earlier state of the tests
 --far             also run the tests that import a module that imports the mutated one
---with s3,…       also run the tests that have these markers, and no other slow ones
---minutes M       begin no further mutant after so long (none)
---workers N       so many processes, each with a clone of its own (1)
---results FILE    one line a mutant (bench/results/mutants.jsonl); what has a line is not run again
+--with s3,…       also run the slow tests with these markers, and no other slow tests
+--minutes M       start no further mutant after M minutes (no limit)
+--workers N       run N workers in parallel, each with its own clone (1)
+--results FILE    one line per mutant (bench/results/mutants.jsonl); mutants with a line are not rerun
 --score           only print the table of the results
 --list            only print the mutants
 """
@@ -46,7 +46,9 @@ PACKAGES = "driver,lifecycle,operations,snapshots,sinks,stores,registry,runners,
 
 
 def main() -> int:
-    """Run what was asked for; 1 when a mutant survives without a reason, 2 when the tests cannot judge one."""
+    """Run the command; return 1 if a mutant survives without a recorded reason, 2 if the tests cannot judge a
+    mutant.
+    """
     chosen = _arguments()
     # A shell's background processes ignore SIGINT.
     for ending in (signal.SIGINT, signal.SIGTERM):
@@ -91,7 +93,7 @@ def _survivors(known: dict[str, Line], tests: str) -> frozenset[str]:
 
 
 def _run_all(wanted: list[Site], runners: list[Runner], chosen: argparse.Namespace) -> int:
-    """Let the runners take one mutant after another."""
+    """Run all mutants; each runner takes the next mutant from a shared queue. Return the exit code."""
     until = time.monotonic() + 60 * chosen.minutes
     left: queue.SimpleQueue[Site] = queue.SimpleQueue()
     for site in wanted:

@@ -1,4 +1,6 @@
-"""The lines of the campaign, one a mutant and a state of the tests, and the reasons why some mutants are equivalent."""
+"""The result lines of the campaign, one per mutant and state of the tests, and the reasons why some mutants are
+equivalent.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,16 @@ REASONS = Path(__file__).with_name("reasons.toml")
 
 
 class Outcome(StrEnum):
-    """What the tests did with a mutant."""
+    """The result of the tests for one mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"
     TIMEOUT = "timeout"
-    """A test did not end; this counts as killed."""
+    """A test did not finish in time; this counts as killed."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One mutant, and what became of it."""
+    """One mutant and its result."""
 
     id: str
     seed: int
@@ -38,14 +40,14 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     change: str
     source: str
     tests: str
-    """The id of the tests' tree in git."""
+    """The id of the git tree of the tests."""
     outcome: Outcome
     test: str
     """The test that failed."""
     passed: int
-    """How many tests passed before it."""
+    """The number of tests that passed before it."""
     markers: str
-    """Which tests were left out."""
+    """The marker expression that excluded the slow tests."""
     seconds: float
     commit: str
     key: str = ""
@@ -55,31 +57,33 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_of(source: str, tests: str) -> str:
-    """An outcome holds for this source of the mutated function and these tests."""
+    """Return the key of an outcome, which is valid only for this source of the mutated function and this state of the
+    tests.
+    """
     return hashlib.sha256(f"{source}\0{tests}".encode()).hexdigest()[:12]
 
 
 def append_line(file: Path, line: Line) -> None:
-    """Keep an outcome."""
+    """Append the line of a mutant to the results file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as stream:
         stream.write(msgspec.json.encode(line) + b"\n")
 
 
 def read_lines(file: Path) -> dict[str, Line]:
-    """The last line of each mutant, by id."""
+    """Return the last line of each mutant, by its id."""
     if not file.exists():
         return {}
     return {line.id: line for line in msgspec.json.Decoder(Line).decode_lines(file.read_bytes())}
 
 
 def read_reasons(file: Path = REASONS) -> dict[str, str]:
-    """Why a mutant that survives is equivalent, or harmless, by its id."""
+    """Return the reasons why surviving mutants are equivalent or harmless, by their ids."""
     return {id: str(reason) for id, reason in tomllib.loads(file.read_text()).items()}
 
 
 def render_score(lines: Iterable[Line], reasons: Mapping[str, str], present: Container[str]) -> str:
-    """A table by package: how many mutants were run, killed, timed out, explained and not killed."""
+    """Render a table by package: how many mutants were run, killed, timed out, explained, survived or are outdated."""
     titles = ("run", "killed", "timeout", "explained", "survived", "outdated")
     counts: dict[str, Counter[str]] = {}
     for line in lines:

@@ -1,7 +1,7 @@
-"""Runs mutants: in a clone of the present commit below a temporary folder, never in the working tree.
+"""Runs mutants in a clone of the current commit below a temporary folder, never in the working tree.
 
-Tests are flaky on a loaded machine, so a kill is confirmed: its test must pass without the mutant. A test that takes
-long must also fail twice.
+Tests are flaky on a loaded machine, so each kill is confirmed: the failing test must pass without the mutant. A test
+that takes long must also fail twice.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _NOTHING_RAN = 5
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What the tests of one stage did."""
+    """The result of the tests of one stage."""
 
     passed: int
     failed: str = ""
-    """The first test that failed or never ended."""
+    """The first test that failed or did not finish."""
     seconds: float = 0
     timeout: bool = False
     log: str = ""
 
 
 class UnusableTests(Exception):
-    """The tests cannot judge a mutant."""
+    """The tests cannot judge a mutant: none of them ran, or a module fails without the mutant too."""
 
 
 class Runner:
-    """A clone of a repository's present commit, and a process that runs tests in it."""
+    """A clone of a repository's current commit, with a worker process that runs tests in it."""
 
     def __init__(self, root: Path, selection: Selection, *, far: bool = False, test_limit_s: int = 180) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="mutants-"))
@@ -78,7 +78,7 @@ class Runner:
         self.tests = _git(self.tree, "rev-parse", "HEAD:tests")[:12]
 
     def close(self) -> None:
-        """End the process and everything it has left, and delete the clone."""
+        """Stop the worker and all processes that it has left, and delete the clone."""
         if self._worker is not None:
             self._worker.kill()
             with contextlib.suppress(BrokenPipeError):
@@ -87,7 +87,7 @@ class Runner:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, site: Site, seed: int) -> Line:
-        """Run the tests against one mutant until one fails."""
+        """Run the tests against one mutant until a test fails; return the result."""
         started, passed, killer = time.monotonic(), 0, None
         with self._mutated(site):
             for stage in self._selection.stages(site.file, far=self._far):
@@ -117,7 +117,9 @@ class Runner:
         )
 
     def _killer(self, site: Site, stage: Sequence[str]) -> tuple[Ran | None, int]:
-        """The run whose failure is the mutant's doing, and how many tests passed before it."""
+        """Run one stage; return the run whose failure the mutant caused (None without one), and the number of tests
+        that passed.
+        """
         passed, skipped = 0, list[str]()
         while True:
             ran = self._test([*stage, *(f"--deselect={each}" for each in skipped)])
@@ -209,9 +211,10 @@ class Runner:
         )
 
     def _end_leftovers(self) -> None:
-        """End the processes that tests have left: a failed test may leave a driver.
+        """Kill the processes that tests have left running, such as the driver of a failed test.
 
-        Each has this runner's mark in its environment or, with an environment of its own, this folder in its command.
+        Such a process has this runner's mark in its environment or, if its environment was replaced, this folder in its
+        command line.
         """
         kept = (os.getpid(), self._worker.pid if self._worker else 0)
         for process in psutil.process_iter():
@@ -224,7 +227,9 @@ class Runner:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a module, and forget its compiled form: Python compares whole seconds and sizes only."""
+    """Write a module and delete its compiled files, because Python compares only whole seconds and sizes to detect a
+    change.
+    """
     file.write_text(text)
     for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
         compiled.unlink()

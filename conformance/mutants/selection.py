@@ -1,4 +1,6 @@
-"""Which fast tests may notice a mutant: those of the folder that mirrors its module, then those that import it."""
+"""Selects the fast tests that may detect a mutant: those of the folder that mirrors its module, then those that import
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ _NEAR, _FAR = 1, 2
 
 
 class Selection:
-    """The tests of one tree, by what they import.
+    """The tests of one tree, selected by their imports.
 
-    A step from a module of the code to another one counts; a step to or between helpers of the tests does not.
-    ``allowed`` are markers of slow tests that run as well.
+    An import from one module of the code to another counts as a step; an import of or between helpers of the tests does
+    not. Tests with a marker in ``allowed`` run although they are slow.
     """
 
     def __init__(
@@ -43,7 +45,8 @@ class Selection:
         self._code = code
 
     def stages(self, file: str, *, far: bool = False) -> list[list[str]]:
-        """The test files to run for a module, the likeliest first; a stage is run when those before it passed.
+        """Return the test files to run for a module in stages, the likeliest first; a stage is run only if all earlier
+        ones passed.
 
         ``far`` adds the tests that import a module that imports this one.
         """
@@ -65,7 +68,9 @@ class Selection:
         return not self._slow_file.search((self._root / file).read_text())
 
     def _distances(self, file: str) -> dict[str, int]:
-        """How many modules of the code lie between each file and the mutated one."""
+        """Return the distance of each test or helper that reaches the mutated module through imports: the modules of
+        the code on the way, plus one.
+        """
         found, edge = {file: 0}, [file]
         while edge:
             later: list[str] = []

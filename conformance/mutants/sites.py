@@ -1,7 +1,7 @@
-"""Finds the places of a module that can be mutated, and makes the mutated text.
+"""Finds the places of a module that can be mutated, and creates the mutated text.
 
-Only code inside functions is mutated. Docstrings, log texts, f-strings, errors' texts, assertions, annotations, default
-values and decorators are left alone: a change there is equivalent, or changes a text only.
+Only code inside functions is mutated. Docstrings, log texts, f-strings, error texts, assertions, annotations, default
+values and decorators are left alone: such a change would be equivalent, or would change a text only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 LARGEST = 10
-"""Larger constants are spans and sizes: one more or less changes no rule."""
+"""Constants above this limit are durations and sizes, where a change by one breaks no rule."""
 SPEAKING = frozenset(
     {
         *("make_decision", "log", "_log", "say", "_say", "print", "echo", "warn", "warning", "info", "debug", "error"),
@@ -39,38 +39,40 @@ TEXT_ARGUMENTS = frozenset({"indent", "level", "stacklevel", "ndigits"})
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One mutant: bytes ``start`` to ``end`` of ``file`` become ``new``."""
+    """One mutant: the bytes from ``start`` to ``end`` of ``file`` are replaced by ``new``."""
 
     file: str
     line: int
     function: str
     source: str
-    """Hash of the function's source."""
+    """The hash of the function's source."""
     kind: str
     start: int
     end: int
     old: str
     new: str
     place: int
-    """Where in the function the change begins, in bytes."""
+    """The byte offset of the change within the function."""
 
     @property
     def id(self) -> str:
-        """Stays the same until the function's source changes, wherever the function moves in its file."""
+        """Return an id that stays the same until the function's source changes, even if the function moves within its
+        file.
+        """
         return _digest(self.file, self.function, self.source, self.kind, str(self.place), self.new)
 
     @property
     def change(self) -> str:
-        """What is replaced, and by what."""
+        """Return the replaced text and its replacement."""
         return f"{self.old} -> {self.new}"
 
     def apply(self, text: str) -> str:
-        """The mutated text of the file."""
+        """Return the mutated text of the file."""
         data = text.encode()
         return (data[: self.start] + self.new.encode() + data[self.end :]).decode()
 
     def is_sound(self, text: str) -> bool:
-        """Whether the mutated text compiles and means something else."""
+        """Return whether the mutated text compiles and its syntax tree differs from the original."""
         try:
             mutated = ast.parse(self.apply(text))
             compile(mutated, self.file, "exec")
@@ -80,7 +82,7 @@ class Site:
 
 
 def find_sites(file: str, text: str) -> list[Site]:
-    """All mutants of one module, in the order of its text."""
+    """Return all mutants of one module, in the order of its text."""
     lines = text.encode().splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -92,10 +94,10 @@ def find_sites(file: str, text: str) -> list[Site]:
 
 
 def draw(root: Path, packages: Sequence[str], seed: int) -> Iterator[Site]:
-    """All mutants of the packages: one of each package in turn, and within a package one of each kind in turn.
+    """Yield all mutants of the packages, alternating between the packages and, within a package, between the kinds of
+    mutants.
 
-    The order depends on the seed and the ids alone. So a change of one function leaves the other mutants in their
-    order.
+    The order depends only on the seed and the ids, so a change of one function keeps the order of the other mutants.
     """
     turns = [_in_turn(list(sites_of(root, package)), seed) for package in packages]
     for site in chain.from_iterable(zip_longest(*turns)):
@@ -104,7 +106,7 @@ def draw(root: Path, packages: Sequence[str], seed: int) -> Iterator[Site]:
 
 
 def sites_of(root: Path, package: str) -> Iterator[Site]:
-    """All mutants of a package."""
+    """Yield all mutants of a package."""
     for file in sorted((root / package).rglob("*.py")):
         yield from find_sites(file.relative_to(root).as_posix(), file.read_text())
 

@@ -1,8 +1,9 @@
-"""Runs pytest in forks of one process that has the libraries loaded; a program of its own, below the mutated tree.
+"""Runs pytest in forks of one process that has loaded the libraries. It runs as a separate program, below the mutated
+tree.
 
 Each line of the input is a JSON object: ``args`` for pytest, ``report``, a file for the outcomes, ``log``, a file for
-what pytest prints, and ``limit`` in seconds. Each line of the output has ``code``, pytest's exit code, or null after
-the limit. The code under test is imported in the fork, so that no mutant sees another one's modules.
+pytest's output, and ``limit`` in seconds. Each line of the output has ``code``, pytest's exit code, or null if the
+limit was exceeded. The code under test is imported in the fork, so that no run sees the modules of another mutant.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ LIBRARIES = (
 
 
 class Recorder:
-    """Writes what each test did, as it happens."""
+    """Writes the result of each test to a file as soon as it is available."""
 
     def __init__(self, file: str) -> None:
         self._file = file
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Tell which test runs, in case it never ends."""
+        """Record which test starts, in case it never finishes."""
         self._write({"started": nodeid})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep the outcome of a test's setup, call and teardown."""
+        """Record the outcome of a test's call, and any failure of its setup or teardown."""
         if report.failed or report.when == "call":
             self._write({"test": report.nodeid, "passed": not report.failed, "seconds": round(report.duration, 2)})
 
     def pytest_collectreport(self, report: Any) -> None:
-        """Keep a module that cannot be imported."""
+        """Record a module that cannot be imported as a failure."""
         if report.failed:
             self._write({"test": report.nodeid, "passed": False, "seconds": 0})
 
@@ -57,7 +58,7 @@ class Recorder:
 
 
 def main() -> None:
-    """Answer requests until the input ends."""
+    """Answer requests until the input is closed."""
     for library in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(library)

@@ -24,7 +24,9 @@ from streamkeeper.model.records.transitions import Transition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCountActs:
-    """``database`` has the job's table, ``conf`` is that of all releases, ``between`` runs before the rollback."""
+    """The acts on the job ``event_counts``. ``database`` contains the job's table, ``conf`` holds the Spark settings of
+    all its releases, and the acts in ``between`` are played before the rollback.
+    """
 
     topic: Topic
     database: Connection
@@ -32,7 +34,9 @@ class EventCountActs:
     between: tuple[Act, ...] = field(default=())
 
     def ledger(self) -> list[Account]:
-        """Return the current ledger. It reads the output first, so that all of its events were recorded before."""
+        """Return the current ledger. The output is read before the events, so that every event in the output is already
+        recorded.
+        """
         counts = read_counts(self.database)
         return [counts_so_far(EVENT_COUNTS, produced_events(self.topic.system.places), counts)]
 

@@ -13,18 +13,18 @@ from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import Transition
 
 _PROBATION = 20
-"""The triggers of the probation: enough for the first refund to arrive."""
+"""The number of triggers of the probation, enough for the first refund to arrive."""
 
 
 class Refunds:
-    """Sends refunds once a run has told its candidate to take over."""
+    """Starts the refunds as soon as a run has directed its candidate to take over."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._came = False
 
     def __call__(self, run: Run) -> None:
-        """Send the refunds if the candidate has been told to take over."""
+        """Start the refunds if the candidate has been directed to take over, and if they were not started before."""
         operation = self._stage.state(run.asked.job).operations.get(run.operation)
         if not self._came and operation is not None and operation.has_done(Step.GO):
             self._came = True
@@ -79,7 +79,7 @@ def roll_back(stage: Stage, job: str = SALES_TOTALS) -> list[StepReport]:
 
 
 def _before_rebuild(stage: Stage, job: str) -> str:
-    """Return the last release that was current on another checkpoint version than today's."""
+    """Return the last release that was current on a checkpoint version other than the current one."""
     state = stage.state(job)
     now = state.served[state.serving_release]
     return [release for release, versions in state.served.items() if versions != now][-1]

@@ -19,7 +19,7 @@ from streamkeeper.model.records.operation import OperationState
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The running system, its Airflow, and the screen on which progress is printed."""
+    """The running system, its Airflow, the deployer, and the function that prints progress on the screen."""
 
     system: System
     airflow: Airflow

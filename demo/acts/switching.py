@@ -25,8 +25,8 @@ _ABOUT_STATE, _ABOUT_OUTPUT, _APPROVE = "backup.approve", "dual_run.review", "Ap
 def rebuild(stage: Stage) -> list[StepReport]:
     """Rebuild with a dual run, a comparison, a person's answer and a cutover, while a reader polls the table.
 
-    No rule can prove the Python code of the new query: even equal rows so far do not predict the next rows. Raises
-    DeployFailed for an outage or a decrease that the reader saw.
+    No rule can prove the Python code of the new query safe: even if all rows are equal so far, the next ones may
+    differ. Raises DeployFailed if the reader saw an outage or a decrease.
     """
     stage.tell(f"  {edit(stage.places, WITH_LARGEST)}")
     asked = Asked(
@@ -49,14 +49,18 @@ def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
 
 
 def answer_about_output(stage: Stage, reason: str) -> Approver:
-    """Return an approver for the rebuilt output. The deploy asks a person if a comparison finds no common moment."""
+    """Return an approver for the rebuilt output, because the deploy asks a person if the comparison finds no common
+    moment of both outputs.
+    """
     return Approver(stage.airflow.api, stage.tell, _ABOUT_OUTPUT, reason)
 
 
 def deploy_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
-    """Deploy while ``read`` polls the current table; raises DeployFailed for an outage or a decrease that it saw.
+    """Deploy while ``read`` polls the current table; raises DeployFailed if it saw an outage or a decrease, or read too
+    rarely.
 
-    Where no commit time is known (S3 has whole seconds), the gap is the longest time without a change of the table.
+    If the commit times are unknown (S3 has whole seconds), the reported gap is the longest time without a change of the
+    table.
     """
     with Sampler(read) as sampler:
         report = stage.deployer.deploy(asked)
@@ -69,7 +73,9 @@ def deploy_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
 
 
 def ask_for_approval(stage: Stage) -> Asked:
-    """Request an opaque change. The state is kept, Airflow asks a person, and the answer arrives by REST."""
+    """Request an opaque change. The deploy keeps a copy of the state, Airflow asks a person, and the answer is sent by
+    REST.
+    """
     stage.tell(f"  {edit(stage.places, COUNTED_OTHERWISE)}")
     return Asked(
         name="sales_totals: approved",
@@ -81,7 +87,9 @@ def ask_for_approval(stage: Stage) -> Asked:
 
 
 def check_approval(stage: Stage, report: StepReport) -> StepReport:
-    """Return the report with the kept state and the approver; raises DeployFailed if no person has approved."""
+    """Return the report with the names of the kept state and the approver; raises DeployFailed if no person has
+    approved.
+    """
     operation = stage.last_operation(SALES_TOTALS)
     if operation.approval is None or not operation.approval.approved:
         raise DeployFailed(f"{report.name}: nobody has approved")
@@ -92,9 +100,10 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
 
 
 class Approver:
-    """Answers the question of a run's task ``question`` while the question is open.
+    """Answers the question that the task ``question`` of a run asks, while the question is open.
 
-    If an answer arrives at the very moment of the question, Airflow retries the asking task and loses the answer.
+    If an answer arrives at the very moment of the question, Airflow retries the asking task and loses the answer, so
+    the approver answers again.
     """
 
     def __init__(self, api: AirflowApi, tell: Tell, question: str, reason: str) -> None:

@@ -63,13 +63,13 @@ def run_cluster_demo(places: Places, screen: Screen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The one node of the cluster. Its NodeManager is a child of the servers' process."""
+    """The only node of the cluster. Its NodeManager is a descendant of the servers' process."""
 
     servers: StartedProcess
 
     @property
     def act(self) -> Act:
-        """Kill the node together with its driver."""
+        """Return the act that kills the NodeManager, waits until YARN has given up the driver, and recovers the job."""
         return Act("node killed", "its own process: YARN gives the driver up, a recovery starts it again", self._kill)
 
     def _kill(self, stage: Stage) -> list[StepReport]:

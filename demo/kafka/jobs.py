@@ -1,4 +1,4 @@
-"""The two jobs that read the topic, with their forms and the edit for another release of one job."""
+"""The two jobs that read the topic: their trigger forms, and the edit that makes another release of one of them."""
 
 from __future__ import annotations
 

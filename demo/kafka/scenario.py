@@ -1,4 +1,6 @@
-"""The demo on Kafka: first releases, a resume and a handoff, a broker that dies, a rebuild, and the ledger."""
+"""The demo on Kafka: first releases, a resume and a handoff, a broker that is killed and restarted, a rebuild, and the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def run_kafka_demo(places: Places, screen: Screen) -> bool:
 
 
 def draw_up(places: Places) -> list[Account]:
-    """Return the current ledger. It reads the output first, so that all of its events were recorded before."""
+    """Return the current ledger. The output is read before the events, so that every event in the output is already
+    recorded.
+    """
     counts, rows = read_counts(places.warehouse), read_table(places.warehouse)
     events = produced_events(places)
     return [counts_so_far(EVENT_COUNTS, events, counts), table_so_far(EVENT_TABLE, events, rows)]

@@ -1,4 +1,6 @@
-"""The demo on S3 and a Spark cluster: deploys, a rebuild, a killed executor and driver, a rollback, the ledger."""
+"""The demo on S3 and a Spark cluster: deploys, a rebuild, a killed executor, a killed driver, a rollback, and the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deaths:
-    """The acts that kill. ``servers`` is the parent process of the executors, ``ledger`` returns the output so far."""
+    """The acts that kill processes. ``servers`` is an ancestor of the executors, ``ledger`` returns the current
+    accounts.
+    """
 
     servers: StartedProcess
     ledger: Ledger

@@ -1,4 +1,4 @@
-"""The generated pages of docs: each is made from the code that it describes.
+"""The generated pages of docs; each is generated from the code that it describes.
 
-`make reference` writes them; a test compares the committed pages with freshly made ones.
+`make reference` writes them; a test compares the committed pages with newly generated ones.
 """

@@ -1,4 +1,4 @@
-"""`make reference`: write the generated pages into docs."""
+"""`make reference`: write the generated pages into docs, and the generated module."""
 
 from harness.reference.pages import FOLDER, PAGES
 

@@ -1,4 +1,4 @@
-"""The page about the command line, from typer's own tree of commands."""
+"""Generates the page about the command line from typer's tree of commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ reads the [settings](settings.md) from the environment. `streamkeeper COMMAND --
 
 
 def render_command_line() -> str:
-    """docs/reference/cli.md."""
+    """Return the text of docs/reference/cli.md."""
     found = list(_commands(get_command(app), ("streamkeeper",)))
     names = [" ".join(path[1:]) for path, _ in found]
     overview = table(
@@ -42,7 +42,7 @@ def render_command_line() -> str:
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that does something, with the words that call it, in the order of ``--help``."""
+    """Yield every command that performs an action, with the words that call it, in the order of ``--help``."""
     below = getattr(command, "commands", None)
     if below is None:
         yield path, command
@@ -95,7 +95,7 @@ def _default(param: Any) -> str:
 
 
 def _text(help: str | None) -> str:
-    """A command's help, each paragraph on one line."""
+    """Return a command's help with each paragraph on one line."""
     return "\n\n".join(" ".join(part.split()) for part in (help or "").replace("\b", "").split("\n\n"))
 
 

@@ -1,4 +1,4 @@
-"""The page that lists the decisions, from their headings."""
+"""Generates the page that lists the decisions, from their headings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ one that replaced it.
 
 
 def render_decision_list() -> str:
-    """docs/internals/decisions.md."""
+    """Return the text of docs/internals/decisions.md."""
     return page("Decisions", _INTRODUCTION, table(("number", "decision"), map(_row, sorted(DECISIONS.glob("*.md")))))
 
 

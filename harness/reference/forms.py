@@ -1,4 +1,4 @@
-"""The page about the DAGs: their schedules, and the fields of their forms."""
+"""Generates the page about the DAGs: their schedules, and the fields of their forms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ with a default may be left out. Commands have the same options under [names of t
 
 
 def render_forms() -> str:
-    """docs/reference/forms.md; imports Airflow, whose home is a temporary folder unless one is set."""
+    """Return the text of docs/reference/forms.md. This imports Airflow, with a temporary folder as AIRFLOW_HOME unless
+    it is set.
+    """
     with tempfile.TemporaryDirectory() as home:
         os.environ.setdefault("AIRFLOW_HOME", home)
         forms = {dag: form(_NO_JOBS) for dag, form in _forms().items()}
@@ -40,7 +42,7 @@ def render_forms() -> str:
 
 
 def _forms() -> Mapping[str, Callable[[Path], Mapping[str, Any]]]:
-    """DAG id -> the function that makes its form."""
+    """Return the function that makes the form of each DAG, by the DAG's id."""
     from streamkeeper.orchestration import form, snapshot_forms
     from streamkeeper.orchestration.watch_task import watch_form
 

@@ -1,4 +1,4 @@
-"""The page about health rules, from the rules themselves."""
+"""Generates the page about health rules from the rules themselves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A restart cannot repair these, so the watch does not try one: a person has to ch
 
 
 def render_health_rules() -> str:
-    """docs/reference/health-rules.md."""
+    """Return the text of docs/reference/health-rules.md."""
     order = list(Urgency)
     rules = sorted(RULES, key=lambda rule: order.index(rule.severity))
     every = table(

@@ -1,4 +1,4 @@
-"""The page about what a job's file imports, from the code of those classes and functions."""
+"""Generates the page about the classes and functions that a job's file imports, from their code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ORDER = (
 
 
 def render_job_api() -> str:
-    """docs/reference/job-api.md."""
+    """Return the text of docs/reference/job-api.md."""
     missing = set(streamkeeper.__all__) - set(_ORDER)
     if missing:
         raise LookupError(f"not in the reference: {', '.join(sorted(missing))}")
@@ -59,7 +59,7 @@ def _definition(what: Any) -> ast.ClassDef | ast.FunctionDef:
 
 
 def _signature(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """How it is called: a line for each argument where there are several."""
+    """Return the signature of a class or function, on one line if it fits, else with one line per argument."""
     if isinstance(node, ast.FunctionDef):
         every = [*node.args.args, *node.args.kwonlyargs]
         defaults = [None] * (len(node.args.args) - len(node.args.defaults)) + [*node.args.defaults]
@@ -110,12 +110,12 @@ def _field(node: ast.stmt) -> str:
 
 
 def _public(annotation: ast.expr) -> str:
-    """Without the mark of a value that has to be given."""
+    """Return an annotation without the marker of a required value."""
     return re.sub(r" \| Literal\[_Required\.REQUIRED\]", "", ast.unparse(annotation))
 
 
 def _attributes(node: ast.ClassDef) -> list[str]:
-    """Each field that has a docstring of its own."""
+    """Return a Markdown list of the fields that have their own docstring."""
     found = []
     for field, after in pairwise(node.body):
         match after:

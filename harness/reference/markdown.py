@@ -1,4 +1,4 @@
-"""Pieces of Markdown that GitHub and the documentation site show alike."""
+"""Builds pieces of Markdown that GitHub and the documentation site render in the same way."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _RAW = re.compile(r"(`[^`]*`)")
 
 
 def page(title: str, *blocks: str) -> str:
-    """A generated page: its title, the note that it is generated, and its blocks with a blank line between them."""
+    """Return a generated page: its title, a note that it is generated, and its blocks, separated by blank lines."""
     return "\n\n".join((f"# {title}", NOTE, *(block.strip("\n") for block in blocks if block))) + "\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are Markdown on one line."""
+    """Return a table, whose cells are Markdown on one line."""
     lines = [heads, ["---"] * len(heads), *([cell(each) for each in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
 
 
 def cell(text: str) -> str:
-    """Markdown as it may stand in a table: one line, with bars escaped."""
+    """Return Markdown for a table cell: on one line, with vertical bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def code(text: str) -> str:
-    """Code in a line; empty for an empty text."""
+    """Return inline code, or an empty text for an empty text."""
     if not text:
         return ""
     mark = "``" if "`" in text else "`"
@@ -34,6 +34,6 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text of the program as Markdown: signs that would be markup are escaped outside of code."""
+    """Return text as Markdown: characters that would be markup are escaped, except within inline code."""
     parts = _RAW.split(text.replace("``", "`"))
     return "".join(part if part.startswith("`") else re.sub(r"([<*\[\]])", r"\\\1", part) for part in parts)

@@ -1,4 +1,4 @@
-"""The page about metrics, from the families that the endpoint serves."""
+"""Generates the page about metrics from the metric families that the endpoint serves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A metric without a value is absent: a query has no batch metrics before its firs
 
 
 def render_metrics() -> str:
-    """docs/reference/metrics.md."""
+    """Return the text of docs/reference/metrics.md."""
     families = metric_families(Fleet(watch_pass=0.0, store_up=True))
     rows = [(code(_stored_name(each)), each.type, _labels(each), prose(each.documentation)) for each in families]
     return page("Metrics", _INTRODUCTION, table(("metric", "type", "labels", "meaning"), rows))

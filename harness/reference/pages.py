@@ -1,4 +1,4 @@
-"""Which page, or generated module, is made by which function."""
+"""Maps each generated page or module to the function that renders it."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/settings.md": render_settings,
     TASK_ARGUMENTS: render_task_arguments,
 }
-"""File below docs -> its text."""
+"""The function that renders each file; the paths are relative to docs."""

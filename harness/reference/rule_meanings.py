@@ -1,4 +1,4 @@
-"""When each health rule raises its problem, in one line; a test compares the names with the rules."""
+"""Describes in one line when each health rule raises its problem; a test compares the names with the rules."""
 
 from __future__ import annotations
 
@@ -61,4 +61,4 @@ MEANINGS: Mapping[str, str] = {
     "recovery-waiting": "a recovery has waited for a person's answer for the threshold",
     "release-differs": "another release was requested than the current one, or another one is running",
 }
-"""Rule -> when it is raised, in Markdown."""
+"""When each rule is raised, in Markdown, by the rule's name."""

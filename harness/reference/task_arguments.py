@@ -1,4 +1,6 @@
-"""The module with the typed keyword arguments of the task groups for users' DAGs, from the fields of the forms."""
+"""Generates the module with the typed keyword arguments of the task groups for users' DAGs, from the fields of the
+forms.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,14 @@ _TYPES = {
     "object": "Mapping[str, Any]",
     "array": "Sequence[str]",
 }
-"""Type in a JSON schema -> type in Python, for all but texts."""
+"""The Python type of each type in a JSON schema, except for texts."""
 _OWN = ("job", "reason")
-"""Fields that the functions take by themselves."""
+"""Fields that are separate parameters of the functions."""
 _WIDTH = 120
 
 
 def render_task_arguments() -> str:
-    """plugins/streamkeeper/orchestration/task_arguments.py."""
+    """Return the text of plugins/streamkeeper/orchestration/task_arguments.py."""
     groups = (
         ("DeployArguments", Verb.DEPLOY, deploy_fields()),
         ("RollbackArguments", Verb.ROLLBACK, rollback_fields()),
@@ -64,7 +66,7 @@ def _type(schema: Field) -> str:
 
 
 def _text(schema: Field) -> str:
-    """Return the description of a field that is no field of the request."""
+    """Return the description of a form field that the request does not have."""
     return schema.get("description") or "; ".join(
         f"`{value}`: {label}" for value, label in schema["values_display"].items()
     )

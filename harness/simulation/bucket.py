@@ -1,4 +1,4 @@
-"""A bucket of S3 in memory, as boto3's client shows it: the real tree of a checkpoint works on it."""
+"""An in-memory S3 bucket with the interface of boto3's client: the real S3 tree of a checkpoint runs on it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ROOT = "s3a://"
 
 
 class SimulatedBucket:
-    """One process's client. ``seam``: called before each request, so that other actors may run.
+    """One process's S3 client. ``seam``: called before each request, so that other actors may run.
 
-    ``strikes``: whether this request, or its answer, is lost. boto3 sends a request again whose answer is lost; what
-    was written by the first one is there then.
+    ``strikes``: returns whether this request, or its response, is lost. boto3 retries a request whose response is lost,
+    and then finds what the first attempt has written.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class SimulatedBucket:
         self._files, self._seam, self._strikes = files, seam, strikes
 
     def get_paginator(self, _name: str) -> SimulatedBucket:
-        """Return what lists; only ``list_objects_v2`` is called for."""
+        """Return the paginator, which is this client itself; only ``list_objects_v2`` is ever requested."""
         return self
 
     def paginate(self, **wanted: Any) -> Iterator[dict[str, Any]]:
@@ -43,7 +43,7 @@ class SimulatedBucket:
         Delimiter: str = "",
         MaxKeys: int = 0,
     ) -> dict[str, Any]:
-        """As boto3."""
+        """List objects as boto3 does."""
         self._send()
         contents, folders = [], dict[str, None]()
         for key, (content, stamp) in self._below(Bucket, Prefix):
@@ -67,7 +67,7 @@ class SimulatedBucket:
         IfMatch: str = "",
         Range: str = "",
     ) -> dict[str, Any]:
-        """As boto3."""
+        """Return an object as boto3 does."""
         self._send()
         content = self._found("GetObject", Bucket, Key, IfMatch)
         if Range:
@@ -76,7 +76,7 @@ class SimulatedBucket:
         return {"Body": _Body(content)}
 
     def head_object(self, *, Bucket: str, Key: str, IfMatch: str = "") -> dict[str, Any]:
-        """As boto3."""
+        """Return an object's metadata as boto3 does."""
         self._send()
         content = self._found("HeadObject", Bucket, Key, IfMatch)
         found = self._files.get(f"{_ROOT}{Bucket}/{Key}")
@@ -84,7 +84,7 @@ class SimulatedBucket:
         return {"ContentLength": len(content), "LastModified": _moment(found[1].modified), "ETag": _tag(content)}
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str) -> dict[str, Any]:
-        """As boto3, with ``If-None-Match: *``."""
+        """Create an object as boto3 does with ``If-None-Match: *``."""
         del IfNoneMatch
         self._send()
         self._create("PutObject", Bucket, Key, Body)
@@ -100,7 +100,7 @@ class SimulatedBucket:
         CopySource: Mapping[str, str],
         CopySourceIfMatch: str,
     ) -> dict[str, Any]:
-        """As boto3; what is there is replaced."""
+        """Copy an object as boto3 does; an existing object at the target is replaced."""
         self._send()
         content = self._found("CopyObject", CopySource["Bucket"], CopySource["Key"], CopySourceIfMatch)
         place = f"{_ROOT}{Bucket}/{Key}"
@@ -110,7 +110,7 @@ class SimulatedBucket:
         return {}
 
     def delete_objects(self, *, Bucket: str, Delete: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[str, Any]:
-        """As boto3."""
+        """Delete objects as boto3 does."""
         self._send()
         for each in Delete["Objects"]:
             place = f"{_ROOT}{Bucket}/{each['Key']}"
@@ -120,7 +120,7 @@ class SimulatedBucket:
         return {}
 
     def _below(self, bucket: str, prefix: str) -> Iterator[tuple[str, Any]]:
-        """Yield key and file of all objects with a prefix, in order."""
+        """Yield the key and the file of every object with a prefix, in order."""
         folder = prefix.rpartition("/")[0]
         root = f"{_ROOT}{bucket}/{folder}".rstrip("/")
         found = sorted(self._files.below(root).items())
@@ -148,13 +148,13 @@ class SimulatedBucket:
 
 
 class _Body:
-    """The body of an answer."""
+    """The body of a response."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
 
     def read(self) -> bytes:
-        """Return it."""
+        """Return the content of the body."""
         return self._content
 
 

@@ -1,4 +1,6 @@
-"""Those who call operations: commands, tasks that are retried after their death, the watch, and people who answer."""
+"""The callers of operations: commands, tasks that are retried after their process dies, the watch, and people who
+answer approval questions.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,16 @@ _RETRY_S = 5.0
 _PASS_S = 30.0
 _LOOKS = 8
 CATCH_UP_S, APPROVE_S = 300.0, 200.0
-"""How long a dual run may take to catch up, and how long a question stays open."""
+"""How long a dual run may take to catch up, and how long an approval question stays open."""
 
 Act = Callable[["Installation"], Any]
-"""A request, made by a process that sees the installation."""
+"""A request, made by a process with its own view of the installation."""
 
 
 class Caller:
-    """A process that carries out one request, and another one after it if it dies, as Airflow retries a task."""
+    """A process that carries out one request, and is replaced by a new process if it dies, as Airflow retries a
+    task.
+    """
 
     def __init__(self, world: World, name: str, act: Act, *, machine: str = "m1", retries: int = 8) -> None:
         self._world, self._name, self.act, self._left = world, name, act, retries
@@ -53,13 +57,13 @@ class Caller:
         self.done = False
 
     def start(self, *, after_s: float = 0.0) -> Caller:
-        """Begin; a watcher outside of the process starts it again when it has died."""
+        """Start the caller; a watcher outside of the process restarts it after it has died."""
         scheduler = self._world.scheduler
         scheduler.start(self.process, self._name, self._run, after_s=after_s)
         return self
 
     def revive(self) -> None:
-        """Begin again after a death, if retries are left."""
+        """Restart the caller after its process has died, if retries are left."""
         if not self.done and not self.process.alive and self._left > 0:
             self._left -= 1
             self.process = Process(self._name, self.process.machine)
@@ -89,7 +93,7 @@ class Caller:
 
 
 class Watching:
-    """A process that makes one pass of the watch after another, and another process after it if it dies."""
+    """A process that runs one pass of the watch after another, and is replaced by a new process if it dies."""
 
     done = False
 
@@ -98,12 +102,12 @@ class Watching:
         self.process = Process(f"watch-{machine}", machine)
 
     def start(self) -> Watching:
-        """Begin."""
+        """Start the watch's process."""
         self._world.scheduler.start(self.process, self.process.name, self._run, after_s=_RETRY_S)
         return self
 
     def revive(self) -> None:
-        """Begin again after a death."""
+        """Restart the watch after its process has died."""
         if not self.process.alive:
             self.process = Process(self.process.name, self._machine)
             self.start()
@@ -123,7 +127,7 @@ class Watching:
 
 
 def deploy(operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Act:
-    """Deploy or roll back, or continue that operation."""
+    """Return a request that deploys or rolls back, or continues that operation."""
 
     def act(installation: Installation) -> Any:
         return Deploy.open(installation, operation, request, on_open=on_open).run()
@@ -132,7 +136,7 @@ def deploy(operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.R
 
 
 def stop(operation: str) -> Act:
-    """Stop the job."""
+    """Return a request that stops the job."""
 
     def act(installation: Installation) -> Any:
         return stop_job(installation, JOB, requested_by="ada", reason="simulated", operation=operation)
@@ -141,7 +145,7 @@ def stop(operation: str) -> Act:
 
 
 def start(operation: str) -> Act:
-    """Start the job."""
+    """Return a request that starts the job."""
 
     def act(installation: Installation) -> Any:
         opened = open_start(installation, JOB, requested_by="ada", reason="simulated", operation=operation)
@@ -154,7 +158,7 @@ def start(operation: str) -> Act:
 
 
 def state_end(instance: str) -> Act:
-    """State that a driver has ended, although nothing proves it: a person knows."""
+    """Return a request by which a person states that a driver has terminated, although nothing proves it."""
 
     def act(installation: Installation) -> Any:
         return state_death(installation, JOB, instance, by="ada", reason="its node was off", accept=True)
@@ -163,7 +167,7 @@ def state_end(instance: str) -> Act:
 
 
 def resume(operation: str) -> Act:
-    """Continue an open operation to its end."""
+    """Return a request that continues an open operation until it finishes."""
 
     def act(installation: Installation) -> Any:
         return Deploy.load(installation, JOB, operation).run()
@@ -172,8 +176,8 @@ def resume(operation: str) -> Act:
 
 
 def recover(operation: str, action: RecoveryAction) -> Act:
-    """Recover the job; a person accepts that rows are written again, but no loss. A rebuild whose input is deleted
-    meanwhile never catches up, and ends at its deadline.
+    """Return a request that recovers the job; a person accepts that rows are written twice, but no loss of rows. A
+    rebuild whose input is deleted while it runs never catches up, and stops at its deadline.
     """
     asked = RecoveryRequest(
         request=DeployRequest(
@@ -197,7 +201,7 @@ def recover(operation: str, action: RecoveryAction) -> Act:
 
 
 def save() -> Act:
-    """Take a snapshot of the job's query."""
+    """Return a request that takes a snapshot of the job's query."""
 
     def act(installation: Installation) -> Any:
         return back_up(installation.snapshots, query_target(installation, JOB, QUERY))
@@ -206,7 +210,7 @@ def save() -> Act:
 
 
 def clean(world: World) -> Act:
-    """Remove old snapshots and old batches, by the strictest policy that a user can choose."""
+    """Return a request that deletes old snapshots and old batches, by the strictest policy that a user can choose."""
 
     def act(installation: Installation) -> Any:
         before = world.rules.state
@@ -218,7 +222,7 @@ def clean(world: World) -> Act:
 
 
 def try_out() -> Act:
-    """Run a drill of the newest snapshot."""
+    """Return a request that runs a drill of the newest snapshot."""
 
     def act(installation: Installation) -> Any:
         catalogue = Catalogue(installation.snapshots, series_of_query(JOB, QUERY))
@@ -231,7 +235,9 @@ def try_out() -> Act:
 
 
 def answer(scheduler: Scheduler, *, approved: bool, think_s: float) -> Act:
-    """Answer the question that is open or soon will be, ``think_s`` seconds after it was read."""
+    """Return a request that answers the approval question that is open or will be open soon, ``think_s`` seconds after
+    reading it.
+    """
 
     def act(installation: Installation) -> Any:
         for _ in range(_LOOKS):

@@ -1,4 +1,6 @@
-"""A drill's clone of a query: it runs the next batch on a restored checkpoint, and may change nothing else."""
+"""The clone of a query that a drill uses: it runs the next batch on a restored checkpoint, and may change nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Clone(Run):
-    """One run of a clone: no sink, and the options of ``inspection.clones`` in the place of the query's."""
+    """One run of a clone: it has no sink, and uses the options of ``inspection.clones`` instead of the query's own."""
 
     def run_next(self) -> None:
-        """Run the next batch, if there are rows, and begin the one after it as Spark does."""
+        """Run the next batch, if the input has rows for it, and begin the following one as Spark does."""
         self._read_checkpoint()
         self._trigger()
         self._cleaned(self._input.clean(self._begin))
@@ -56,7 +58,7 @@ class Clone(Run):
 
 
 def resume_once(world: World, request: bytes) -> bytes:
-    """The driver of a drill, with the real ``inspection.resume_proof``."""
+    """Act as the driver of a drill, with the real ``inspection.resume_proof``, and return its result."""
     asked = from_json(request, DrillRequest, where="the request")
     tree = world.tree_at(asked.checkpoint, lasting=False)
     world.scheduler.sleep(1.0 + 3.0 * world.scheduler.chance.random())
@@ -69,7 +71,7 @@ def resume_once(world: World, request: bytes) -> bytes:
 
 
 def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """As ``inspection.diverted.run_next``."""
+    """Run the next batch, in place of ``inspection.diverted.run_next``."""
     del timeout_s
     before = last_committed(checkpoint.fresh())
     session: Any = query.df.sparkSession
@@ -82,7 +84,9 @@ def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
 
 
 def read_all_state(session: Any, checkpoint: Tree, batch: int, *, owned: bool) -> StateCount:
-    """As ``inspection.state_export.read_all_state``; raises CheckpointDamaged."""
+    """Read the whole state of a batch, in place of ``inspection.state_export.read_all_state``; raises
+    CheckpointDamaged.
+    """
     del owned
     world: World = session.world
     if not world.stateful:

@@ -1,4 +1,6 @@
-"""The nodes of a cluster. While a node is cut off, its processes run on, and the cluster does not hear of them."""
+"""The nodes of a cluster. While a node is cut off, its processes keep running, and the cluster receives no reports
+about them.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ class Node:
 
     name: str
     cut_from: float | None = None
-    """Since when it cannot reach its cluster; None while it can."""
+    """The time from which the node cannot reach its cluster; None while it can."""
     alone: bool = False
-    """Whether nothing else reaches it either."""
+    """Whether nothing else reaches the node either."""
     started_s: float = -3600.0
-    """When its agent, such as a kubelet or a NodeManager, was started."""
+    """The time at which the node's agent, such as a kubelet or a NodeManager, was started."""
 
 
 class Cluster:
-    """Two nodes. Nothing runs there unless a subclass starts it."""
+    """A cluster of two nodes. Nothing runs there unless a subclass starts it."""
 
     name = "no cluster"
 
@@ -41,7 +43,7 @@ class Cluster:
         self._nodes = {name: Node(name) for name in NODES}
 
     def strike(self, move: Move) -> None:
-        """Let a fault of CLUSTER_FAULTS happen."""
+        """Inject one of the faults in CLUSTER_FAULTS."""
         node, half = self._nodes[NODES[move.machine == "m2"]], move.which < _HALF
         match move.kind:
             case "node-cut":
@@ -55,35 +57,35 @@ class Cluster:
                 self._strike(node, move)
 
     def join(self, name: str) -> None:
-        """Let a node reach its cluster again."""
+        """Reconnect a node with its cluster."""
         node = self._nodes[name]
         self._note_silence(node)
         node.cut_from, node.alone = None, False
         self._scheduler.wake()
 
     def is_beyond_proof(self, _instance: str) -> bool:
-        """Whether an instance has ended, and no report will ever prove it."""
+        """Return whether an instance has terminated in such a way that no report will ever prove it."""
         return False
 
     def why_no_driver(self, _supervisor: Process) -> str:
-        """Why a supervisor can start no more drivers; empty if it can."""
+        """Return why a supervisor can start no more drivers; empty if it can."""
         return ""
 
     def _strike(self, node: Node, move: Move) -> None:
-        """Let a fault happen that only this kind of cluster knows."""
+        """Inject a fault that only this kind of cluster has."""
 
     def _rebooted(self, _node: Node, *, forgets: bool) -> str:
-        """Prepare for the end of all processes of a node; ``forgets``: whether its agent will not know of them. Return
-        what there is to say about it.
+        """Prepare for the end of all processes of a node, and return what to add to the trace; ``forgets``: whether the
+        node's agent loses its record of them.
         """
         del forgets
         return ""
 
     def _note_silence(self, node: Node) -> None:
-        """Let the cluster conclude what it does from a node's silence until now."""
+        """Apply what the cluster concludes from a node's silence so far."""
 
     def _cut_off(self, node: Node, seconds: float, *, alone: bool) -> None:
-        """Let a node not reach its cluster; ``alone``: nor the store."""
+        """Cut a node off from its cluster; ``alone``: also from the store."""
         what = f"{self.name} or the store" if alone else self.name
         self._scheduler.say(f"fault: {node.name} cannot reach {what} for {seconds:g} s")
         node.cut_from, node.alone = self._scheduler.now_s, alone
@@ -94,14 +96,14 @@ class Cluster:
 
 
 class Access:
-    """One process's requests to a cluster, which fail half as often as those to the store."""
+    """One process's requests to a cluster, which fail half as often as requests to the store."""
 
     def __init__(self, world: World, name: str) -> None:
-        """``name``: the cluster's name in errors."""
+        """Store the world and ``name``, the cluster's name in errors."""
         self._world, self._name = world, name
 
     def _ask(self, what: str, answer: Callable[[], T]) -> T:
-        """Return the answer to a request; raises TemporaryError if the request or its answer is lost."""
+        """Return the response to a request; raises TemporaryError if the request or its response is lost."""
         scheduler = self._world.scheduler
         scheduler.seam()
         if scheduler.strikes(self._world.lost / 2):
@@ -115,6 +117,6 @@ class Access:
 
 
 def exit_code_of(process: Process) -> int:
-    """The exit code of a container's first process that has ended, as a node reports it."""
+    """Return the exit code of a container's first process, which has terminated, as a node reports it."""
     code = process.code or 0
     return 128 - code if code < 0 else code

@@ -1,4 +1,6 @@
-"""Where drivers run: on the machines of their callers, in Kubernetes' pods, or in YARN's containers."""
+"""Maps a setting to the place where drivers run: on the machines of their callers, in Kubernetes pods, or in YARN
+containers.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ _CLUSTERS: dict[str, type[Cluster]] = {LOCAL: Cluster, KUBERNETES: Kubernetes, Y
 
 
 def cluster_of(world: World, drivers: str) -> Cluster:
-    """Return the nodes on which drivers run."""
+    """Return the cluster whose nodes run the drivers."""
     return _CLUSTERS[drivers](world)
 
 
 def runner_of(world: World, store: Store) -> Runner:
-    """Return a process's runner."""
+    """Return the runner of one process."""
     local = SimulatedRunner(world, store)
     if world.settings.drivers == LOCAL:
         return local

@@ -1,4 +1,4 @@
-"""What schedules reach: failpoints, decisions of the ladders, ends of operations, and pairs of requests."""
+"""Records what schedules reach: failpoints, decisions of the ladders, outcomes of operations, and pairs of requests."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ LADDERS = Path(lifecycle.__file__).parent
 DECIDING = (make_decision, give_up)
 """Each call of one of these functions in ``lifecycle`` is one decision of a ladder."""
 NOTHING = "nothing"
-"""Stands for the open operation where none is open."""
+"""Stands for the open operation while no operation is open."""
 
 
 @dataclass
 class Covered:
-    """Names of what was reached."""
+    """The names of everything that schedules have reached."""
 
     points: set[str] = field(default_factory=set)
     """Failpoints."""
     decisions: set[str] = field(default_factory=set)
-    """Decisions, such as ``draining.drain 2``: the second one in the text of this function."""
+    """Decisions, such as ``draining.drain 2``: the second one in the source code of this function."""
     ends: set[str] = field(default_factory=set)
-    """The step at which an operation has ended and its outcome, such as ``drain: failed``."""
+    """The step at which an operation finished and its outcome, such as ``drain: failed``."""
     pairs: set[str] = field(default_factory=set)
-    """What an open operation is, and the request that comes then, such as ``deploy + stop``."""
+    """The kind of an open operation and the request that arrives while it is open, such as ``deploy + stop``."""
 
     def __or__(self, other: Covered) -> Covered:
         return Covered(**{name: mine | getattr(other, name) for name, mine in vars(self).items()})
 
     def decided(self) -> None:
-        """Note the decision of the ladder that has called ``make_decision`` or ``give_up``."""
+        """Record the decision of the ladder that has called ``make_decision`` or ``give_up``."""
         frame = sys._getframe(2)
         if not frame.f_code.co_filename.startswith(str(LADDERS)):
             # A known bug has put its own text in the place of the function.
@@ -58,17 +58,17 @@ class Covered:
 
 
 def every_decision() -> set[str]:
-    """All decisions in the text of the ladders."""
+    """Return all decisions in the source code of the ladders."""
     return {name for file in sorted(LADDERS.glob("*.py")) for name in _decisions_of(str(file)).values()}
 
 
 def every_end() -> set[str]:
-    """All steps with all outcomes; not all of them are possible."""
+    """Return every combination of a step and an outcome; not all of them are possible."""
     return {f"{step.label}: {outcome.value}" for step, outcome in product(Step, Outcome)}
 
 
 def every_pair() -> set[str]:
-    """Every request while nothing, or each kind of operation, is open."""
+    """Return every combination of a request with the kind of the operation that is open, or with no open operation."""
     requests = [request for request in REQUESTS if request != "repeat"]
     kinds = ["deploy", "rollback", "start", "recover", NOTHING]
     return {f"{kind} + {request}" for kind, request in product(kinds, requests)}
@@ -78,14 +78,14 @@ _KINDS = {Deployment: "deploy", Rollback: "rollback", StartCurrent: "start", Rec
 
 
 def kind_of(operation: OperationState | None) -> str:
-    """The request that has opened an operation."""
+    """Return the kind of the request that has opened an operation."""
     if operation is None:
         return NOTHING
     return _KINDS[type(operation.request.kind)]
 
 
 def ends_of(operations: Iterable[OperationState]) -> set[str]:
-    """The first step of each ended operation that was not finished, with the operation's outcome."""
+    """Return, for each finished operation, its first step that was not completed and its outcome."""
     return {
         f"{current_step(replace(each, fall_back='')).label}: {each.outcome.value}"
         for each in operations
@@ -100,7 +100,7 @@ def _places(code: CodeType) -> list[tuple[int | None, int | None, int | None, in
 
 @cache
 def _decisions_of(file: str) -> dict[tuple[int | None, int | None], str]:
-    """First line and column of each call that makes a decision -> the decision."""
+    """Map the first line and column of each call that makes a decision to the name of the decision."""
     path = Path(file)
     found: dict[tuple[int | None, int | None], str] = {}
     for function in [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]:

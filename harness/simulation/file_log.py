@@ -1,4 +1,4 @@
-"""Spark's logs of files, ``CompactibleFileStreamLog``: those of a file source and of a file sink."""
+"""Spark's file logs, ``CompactibleFileStreamLog``: those of a file source and of a file sink."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _INTERVAL = 10
 
 
 class IncompleteLog(Exception):
-    """Spark refuses a log that lacks an entry."""
+    """Raised as Spark does for a log in which an entry is missing."""
 
 
 def compacts(number: int) -> bool:
-    """Whether an entry contains the lines of all entries before it."""
+    """Return whether an entry also contains the lines of all entries before it."""
     return (number + 1) % _INTERVAL == 0
 
 

@@ -1,6 +1,7 @@
-"""The real ``FileSink`` on the simulated disk; only Spark's own file sink, which it calls for each batch, is simulated.
+"""Runs the real ``FileSink`` on the simulated disk; only Spark's own file sink, which it calls for each batch, is
+simulated.
 
-A file of the output has the rows of its batch in its name.
+The name of each output file lists the rows of its batch.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ PLACE = "/simulated/output"
 
 
 def disk_of(world_of: Callable[[], World]) -> dict[str, Any]:
-    """Return what stands for ``Path``, ``os``, ``shutil`` and ``create_whole`` on the simulated disk.
+    """Return the replacements of ``Path``, ``os``, ``shutil`` and ``create_whole`` that use the simulated disk.
 
-    ``world_of``: returns the world that runs now.
+    ``world_of``: returns the world that is running.
     """
 
     class MemoryPath(PurePosixPath):
@@ -87,13 +88,15 @@ def disk_of(world_of: Callable[[], World]) -> dict[str, Any]:
 
 
 class SparkFileSink:
-    """Spark's ``FileStreamSink`` of one directory, which runs in the JVM."""
+    """The simulation of Spark's ``FileStreamSink`` for one directory, which runs in the JVM."""
 
     def __init__(self, world: World, session: Session | None, directory: PurePosixPath) -> None:
         self._world, self._session, self._directory = world, session, str(directory)
 
     def addBatch(self, number: int, rows: Sequence[int]) -> None:  # noqa: N802
-        """Write the files of a batch and list them, unless the batch is listed; a dead Python does not end this."""
+        """Write the files of a batch and list them in the sink's log, unless the batch is listed already; the call runs
+        to its end even if the Python process dies.
+        """
         if self._session is None:
             self._add(number, rows)
         else:
@@ -151,7 +154,7 @@ def rows_of(root: Any, spans: Iterable[OutputSegment]) -> list[int]:
 
 
 def rows_seen(root: Any) -> list[int]:
-    """Return the rows that readers of an output's directory see now, in order; raises IncompleteLog."""
+    """Return the rows that readers of an output's directory see at present, in order; raises IncompleteLog."""
     claim = newest_epoch(root)
     return rows_of(root, claim.segments) if claim is not None else []
 
@@ -159,7 +162,7 @@ def rows_seen(root: Any) -> list[int]:
 def compare_rows(
     old: Sequence[int] | None, new: Sequence[int] | None, *, may_differ: Collection[str] = ()
 ) -> OutputComparison:
-    """Compare two outputs as ``compare_frames``."""
+    """Compare two outputs, in place of ``compare_frames``."""
     del may_differ
     if not old or not new:
         return OutputComparison(comparable=False, why="an output has no batch yet")

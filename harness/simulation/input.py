@@ -1,4 +1,6 @@
-"""What a query reads: a topic with one partition, or a directory of files. A row is the number of its arrival."""
+"""The input of a query: a topic with one partition, or a directory of files. A row is identified by the number of its
+arrival.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,14 @@ MOST_AGE_MS = 7 * 86_400_000
 """Spark's ``maxFileAge``: a file that is older than this before the newest one is ignored once others were read."""
 _LOG = "sources/0"
 _SILENT = 0.2
-"""The share of requests to the brokers without an answer."""
+"""The share of requests to the brokers that get no response."""
 
 Create = Callable[[str, bytes], None]
-"""Creates a file of the checkpoint."""
+"""A function that creates a file of the checkpoint."""
 
 
 class Reader(Protocol):
-    """Plans batches. A position is what an offset of the source means."""
+    """An interface that plans batches. A position is the meaning of an offset of the source."""
 
     start: int
     """The position before the first row."""
@@ -43,26 +45,28 @@ class Reader(Protocol):
         """Return the position at which a batch from ``begin`` ends."""
 
     def request(self, begin: int, end: int) -> None:
-        """Request the input of the last batch, as Spark does at a start; raises IncompleteLog if it lacks an entry."""
+        """Request the input of the last batch, as Spark does when a query starts; raises IncompleteLog if an entry of
+        the log is missing.
+        """
 
     def rows(self, begin: int, end: int) -> Sequence[int]:
         """Return the rows between two positions."""
 
     def rows_to(self, end: int) -> Sequence[int]:
-        """Return the rows before a position, also those that another version has read."""
+        """Return the rows before a position, including those that an earlier checkpoint version has read."""
 
     def clean(self, end: int) -> Sequence[int]:
-        """Delete what a committed batch has read, if a cleaner is on; return the rows."""
+        """Delete the files that a committed batch has read, if a cleaner is enabled, and return their rows."""
 
     def offset(self, position: int) -> dict[str, Any]:
-        """Return a position as Spark writes it."""
+        """Return a position in the form in which Spark writes it."""
 
     def position(self, offset: str) -> int:
-        """Return the position that Spark has written."""
+        """Return the position that an offset written by Spark denotes."""
 
 
 class RecordsGone(RuntimeError):
-    """Spark's error for records that a topic no longer has."""
+    """Spark's error for records that are no longer in a topic."""
 
     condition = "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE"
 
@@ -88,58 +92,61 @@ class Topic:
         """How long nothing arrived, because the machines stood still."""
 
     def close(self) -> None:
-        """Let no more rows arrive."""
+        """Stop the arrival of rows."""
         self.until_s = self._scheduler.now_s
 
     def create_again(self, seen: Container[int]) -> None:
-        """Delete the topic with its rows, and create it again; ``seen``: the rows that readers of the output see."""
+        """Delete the topic with its rows and recreate it; ``seen``: the rows that readers of the output see."""
         self.begin = self.first = self.end()
         self.skip_to(0, seen)
 
     def ids(self) -> dict[str, str]:
-        """Return the topic and its id, which differs after it was created again."""
+        """Return the topic with its id, which changes when the topic is recreated."""
         return {TOPIC: f"id-{self.begin}"}
 
     def ask_ids(self) -> dict[str, str]:
-        """Return the same as a driver; after a topic was created again, the brokers sometimes do not answer."""
+        """Return the same as ``ids``, as a driver requests it; after a topic was recreated, the brokers sometimes do
+        not answer.
+        """
         if self.begin and self._scheduler.strikes(_SILENT):
             raise SourceOutOfReach("simulated: the brokers do not answer", kind=KAFKA.name)
         return self.ids()
 
     def skip_to(self, offset: int, seen: Container[int]) -> None:
-        """Note that a person lets the query continue at an offset of the present topic. It skips the rows before this
-        offset, and what it had not read of earlier topics. ``seen``: the rows that readers of the output see.
+        """Record that a person lets the query continue at an offset of the present topic, so that it skips the rows
+        before this offset and the rows of earlier topics that it had not read. ``seen``: the rows that readers of the
+        output see.
         """
         self.gone |= set(range(self.begin, self.begin + offset))
         self.gone |= {row for row in range(self.begin) if row not in seen}
 
     def may_lack(self, row: int) -> bool:
-        """Whether the output may have later rows without this one, or this one without earlier ones."""
+        """Return whether the output may contain later rows without this one, or this one without earlier ones."""
         return row in self.gone
 
     def gaps(self, rows: Collection[int]) -> list[int]:
-        """Return the rows that are missing before the newest of some rows, and should have been read before it."""
+        """Return the rows that are missing before the newest of the given rows and should have been read before it."""
         newest = max((row for row in rows if not self.may_lack(row)), default=0)
         return [row for row in range(newest) if row not in rows and not self.may_lack(row)]
 
     def end(self) -> int:
-        """How many rows have arrived."""
+        """Return how many rows have arrived."""
         return int((min(self._scheduler.now_s, self.until_s) - self.gap_s) / self._every_s)
 
     def has(self, row: int) -> bool:
-        """Whether a row can be read."""
+        """Return whether a row can be read."""
         return self.first <= row < self.end()
 
     def stat(self, path: str) -> None:
-        """As ``os.stat`` of an input file, of which only the errors count; raises FileNotFoundError."""
+        """Act as ``os.stat`` for an input file, of which only the errors matter; raises FileNotFoundError."""
         raise FileNotFoundError(2, "No such file or directory", path)
 
     def listing(self) -> Iterator[tuple[str, int]]:
-        """Yield path and modification time in milliseconds of each input file."""
+        """Yield the path and the modification time in milliseconds of each input file."""
         return iter(())
 
     def reader(self, tree: Tree, create: Create, options: Mapping[str, str] | None = None) -> Reader:
-        """Return what reads the input for a run with this checkpoint; ``options`` are in the place of the query's."""
+        """Return the reader of the input for a run with this checkpoint; ``options`` override those of the query."""
         del tree, create, options
         return TopicReader(self)
 
@@ -150,7 +157,7 @@ class InputFiles(Topic):
     described = f"FileStreamSource[file:{DIRECTORY}]"
 
     def __init__(self, scheduler: Scheduler, *, every_s: float, cleaner: bool = False) -> None:
-        """``cleaner``: whether the query deletes the files that it has read."""
+        """Create the directory; ``cleaner``: whether the query deletes the files that it has read."""
         super().__init__(scheduler, every_s=every_s)
         options = {"cleansource": "delete"} if cleaner else {}
         self.source = Source(kind="file", location=DIRECTORY, options=options, limits={}, schema="x bigint")
@@ -171,11 +178,11 @@ class InputFiles(Topic):
         return super().may_lack(row) or row in self.late
 
     def written_ms(self, row: int) -> int:
-        """The modification time of a row's file, milliseconds since 1970."""
+        """Return the modification time of a row's file, in milliseconds since 1970."""
         return 1_700_000_000_000 + 1000 * row - (2 * MOST_AGE_MS if row in self.old else 0)
 
     def rows(self) -> Iterator[int]:
-        """The rows whose files exist."""
+        """Return the rows whose files exist."""
         return filter(self.has, range(self.end()))
 
     def reader(self, tree: Tree, create: Create, options: Mapping[str, str] | None = None) -> Reader:
@@ -191,8 +198,8 @@ class InputFiles(Topic):
 
 
 class TopicReader:
-    """Plans batches by offsets; a position is an offset. A run fails if its topic is created again, because the brokers
-    are away meanwhile. The next run reads the new topic at the old offset.
+    """Plans batches by offsets; a position is an offset. A run fails if its topic is recreated, because the brokers are
+    unreachable while that happens; the next run reads the new topic at the old offset.
     """
 
     start = 0
@@ -206,7 +213,7 @@ class TopicReader:
         return min(self._topic.end() - self._begin, begin + self._topic.most_rows)
 
     def request(self, begin: int, end: int) -> None:
-        """A topic has no log."""
+        """Do nothing, because a topic has no log."""
 
     def rows(self, begin: int, end: int) -> Sequence[int]:
         self._must_be_there(begin)
@@ -223,7 +230,7 @@ class TopicReader:
         return range(self._begin + end)
 
     def clean(self, end: int) -> Sequence[int]:
-        """A topic has no cleaner."""
+        """Return no rows, because a topic has no cleaner."""
         return ()
 
     def offset(self, position: int) -> dict[str, Any]:
@@ -234,7 +241,9 @@ class TopicReader:
 
 
 class FileReader:
-    """Spark's ``FileStreamSource``: lists new files in a log, and plans batches by the log's entries."""
+    """The simulation of Spark's ``FileStreamSource``: it lists new files in a log, and plans batches by the log's
+    entries.
+    """
 
     start = -1
 
@@ -259,7 +268,7 @@ class FileReader:
             raise IncompleteLog(f"entry {missing[0]} does not exist")
 
     def latest(self, begin: int) -> int:
-        """List new files, as many as a batch takes, and return the number of the newest entry."""
+        """List new files in the log, as many as one batch may contain, and return the number of the newest entry."""
         del begin
         while self._first in self._seen:
             self._first += 1
@@ -307,7 +316,7 @@ class FileReader:
 
 
 def check_batch(batch: Any, number: int) -> None:
-    """As ``batch_files.check_batch``: raises InputGone if the batch would lack files."""
+    """Check a batch as ``batch_files.check_batch`` does: raises InputGone if files of the batch are missing."""
     if batch.missing:
         raise InputGone(
             f"batch {number} was stopped before it ran: {len(batch.missing)} of its files are missing", hint="none"
@@ -325,7 +334,7 @@ def row_of(path: str) -> int:
 
 
 def told(rows: Iterable[int]) -> str:
-    """Return rows as text for a trace."""
+    """Return rows as text for the trace."""
     there = list(rows)
     if not there:
         return "no row"

@@ -1,4 +1,6 @@
-"""Bugs that can be put back into the real code for one block: the negative controls of the simulation."""
+"""Bugs that can be reintroduced into the real code for the duration of one block: the negative controls of the
+simulation.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ from unittest.mock import patch
 
 @dataclass(frozen=True)
 class Change:
-    """A text of one function or of one dictionary, and the wrong text in its place."""
+    """A piece of source text of one function or dictionary, and the wrong text that replaces it."""
 
     module: str
-    """Module below ``streamkeeper``."""
+    """The module's name below ``streamkeeper``."""
     function: str
     """``function``, ``Class.method``, or the name of a dictionary of the module."""
     right: str
@@ -29,11 +31,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Bug:
-    """One or more changes. Several are needed where one check is behind another."""
+    """A bug of one or more changes. Several are needed where a second check would catch what the first one misses."""
 
     name: str
     what: str
-    """What the code then does, as a sentence."""
+    """What the code does with this bug, as a sentence."""
     changes: tuple[Change, ...]
 
 
@@ -403,7 +405,9 @@ BUGS = (
 
 @contextmanager
 def put_back(name: str) -> Iterator[Bug]:
-    """Put a bug back for this block. Raises ValueError if the real code no longer has a right text exactly once."""
+    """Reintroduce a bug for the duration of this block. Raises ValueError unless the real code contains each right text
+    exactly once.
+    """
     bug = next(each for each in BUGS if each.name == name)
     with ExitStack() as stack:
         for change in bug.changes:
@@ -437,7 +441,7 @@ def _put(stack: ExitStack, change: Change) -> None:
 
 
 def _assignment(module: ModuleType, name: str) -> str:
-    """The statement of a module that creates one of its dictionaries."""
+    """Return the source of the module's statement that creates one of its dictionaries."""
     source = inspect.getsource(module)
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.Assign) and any(
@@ -448,13 +452,13 @@ def _assignment(module: ModuleType, name: str) -> str:
 
 
 def _users(real: Any) -> list[tuple[Any, str]]:
-    """Modules that imported the function, with its name there."""
+    """Return the modules that imported the function, each with the function's name in that module."""
     loaded = [module for name, module in sys.modules.items() if name.startswith("streamkeeper.")]
     return [(module, name) for module in loaded for name, value in vars(module).items() if value is real]
 
 
 def _tables(real: Any) -> list[tuple[dict[Any, Any], Any]]:
-    """Dictionaries of modules that contain the function, with its key there."""
+    """Return the dictionaries of modules that contain the function, each with the function's key."""
     loaded = [module for name, module in sys.modules.items() if name.startswith("streamkeeper.")]
     tables = [value for module in loaded for value in vars(module).values() if type(value) is dict]
     return [(table, key) for table in tables for key, value in table.items() if value is real]

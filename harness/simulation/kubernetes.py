@@ -1,9 +1,10 @@
-"""A Kubernetes cluster of two nodes, as its API server reports it: also wrong, late, or not at all.
+"""A Kubernetes cluster of two nodes as its API server reports it; the reports may be wrong, late, or missing.
 
-A kubelet starts each pod's supervisor on its node, ends it when its pod is deleted, and reports its end once every
-process of the container has ended. While a node is cut off, its processes run on, and the API server withdraws their
-readiness, deletes their pods, and cannot say whether they have ended. A node that has restarted may have forgotten its
-containers. A pod that is deleted by force, and without its finalizer, is gone while its processes may run.
+A kubelet starts each pod's supervisor on its node, stops it when its pod is deleted, and reports its end once every
+process of the container has terminated. While a node is cut off, its processes keep running, and the API server marks
+its pods as not ready, deletes them, and cannot report whether they have terminated. A node that has restarted may have
+lost the record of its containers. A pod that is deleted by force, and without its finalizer, disappears from the API
+server while its processes may still run.
 """
 
 from __future__ import annotations
@@ -42,40 +43,44 @@ if TYPE_CHECKING:
 
 _NAMESPACE = "streaming"
 _GRACE_S = 30
-"""How long a pod that is deleted has to end, in seconds."""
+"""How long a deleted pod may take to terminate, in seconds."""
 _SILENT_S, _EVICTED_S = 40.0, 300.0
-"""After how long without a report a node's pods count as not ready, and after how long they are deleted."""
+"""The seconds without a report after which a node's pods count as not ready, and the further seconds after which they
+are deleted.
+"""
 _LOST = Terminated(exit_code=137, reason="ContainerStatusUnknown", message="The container could not be located")
 _FORGOTTEN = Terminated(exit_code=255, reason="Unknown", container_id="containerd://1")
 
 
 @dataclass(eq=False)
 class _Pod:
-    """A pod as the API server knows it, and what its kubelet does."""
+    """A pod as the API server has recorded it, and the state of its kubelet."""
 
     metadata: PodMetadata
     node: Node
     deletes_at: float | None = None
-    """The virtual time by which a deleted pod has to end; None unless it is deleted."""
+    """The virtual time by which a deleted pod has to terminate; None unless it is deleted."""
     root: Process | None = None
     """The supervisor; None until the kubelet has started it."""
     reported: bool = False
-    """Whether the kubelet has reported that the supervisor runs."""
+    """Whether the kubelet has reported that the supervisor is running."""
     end: Terminated | None = None
-    """The end that the kubelet has reported."""
+    """The termination that the kubelet has reported."""
     forgotten: bool = False
-    """Whether the node no longer knows how the container ended."""
+    """Whether the node has lost the record of how the container terminated."""
     lost: bool = False
-    """Whether the kubelet has lost track of the container, which runs on, and can no longer end it."""
+    """Whether the kubelet has lost track of the container, which keeps running and which the kubelet can no longer
+    stop.
+    """
 
     @property
     def of(self) -> str:
-        """Its instance."""
+        """Return the instance that the pod runs."""
         return self.metadata.annotations[INSTANCE]
 
 
 class Kubernetes(Cluster):
-    """The API server's objects, and what runs on its nodes."""
+    """The API server's objects, and the processes that run on its nodes."""
 
     name = "the API server"
 
@@ -88,7 +93,7 @@ class Kubernetes(Cluster):
     # Requests
 
     def create(self, manifest: Mapping[str, Any]) -> PodReport:
-        """Create a pod, which one of the nodes starts soon."""
+        """Create a pod, which one of the nodes starts shortly afterwards."""
         told = manifest["metadata"]
         name = told["name"]
         if name in self._pods:
@@ -107,12 +112,12 @@ class Kubernetes(Cluster):
         return self._report(pod)
 
     def find(self, name: str) -> PodReport | None:
-        """Report a pod."""
+        """Return the report of a pod; None if the API server does not have it."""
         pod = self._pods.get(name)
         return self._report(pod) if pod is not None else None
 
     def delete(self, name: str, uid: str, grace_s: float) -> None:
-        """Make a pod end."""
+        """Mark a pod as deleted, so that its kubelet stops it."""
         pod = self._named(name, uid)
         due = self._scheduler.now_s + grace_s
         pod.deletes_at = due if pod.deletes_at is None else min(due, pod.deletes_at)
@@ -134,7 +139,7 @@ class Kubernetes(Cluster):
         return pod
 
     def _collect(self, pod: _Pod) -> None:
-        """Remove a deleted pod that has ended and that no finalizer keeps."""
+        """Remove a deleted pod that has terminated and that no finalizer holds."""
         if pod.deletes_at is not None and pod.end is not None and not pod.metadata.finalizers:
             self._pods.pop(pod.metadata.name, None)
 
@@ -154,7 +159,7 @@ class Kubernetes(Cluster):
         return " and forgets its containers" if forgets else ""
 
     def _lose_sight(self, move: Move) -> None:
-        """Let a kubelet report that it does not find a container, which runs on."""
+        """Make a kubelet report that it cannot find a container, which keeps running."""
         there = [pod for pod in self._pods.values() if pod.reported and pod.end is None]
         if there:
             pod = there[int(move.which * len(there))]
@@ -163,7 +168,7 @@ class Kubernetes(Cluster):
             self._end(pod, _LOST)
 
     def _remove(self, pod: _Pod, grace_s: float | None) -> None:
-        """Delete a pod, as the drain of a node does; None: by force, after its finalizer was removed."""
+        """Delete a pod, as draining its node does; ``grace_s`` None: by force, after its finalizer was removed."""
         name = pod.metadata.name
         self._scheduler.say(f"fault: pod {name} is {'removed by force' if grace_s is None else 'deleted'}")
         if grace_s is None:
@@ -174,7 +179,7 @@ class Kubernetes(Cluster):
             self.delete(name, pod.metadata.uid, grace_s)
 
     def is_beyond_proof(self, instance: str) -> bool:
-        """Whether an instance has ended, and no report will ever prove it."""
+        """Return whether an instance has terminated in such a way that no report will ever prove it."""
         started = [pod for pod in self._started if pod.of == instance]
         return any(
             (pod.end in (_LOST, _FORGOTTEN) or pod.metadata.name not in self._pods)
@@ -185,7 +190,7 @@ class Kubernetes(Cluster):
     # The kubelet
 
     def _run(self, pod: _Pod) -> None:
-        """Start a pod's supervisor, ask it to end when the pod is deleted, and report its end."""
+        """Start a pod's supervisor, send it a SIGTERM when the pod is deleted, and report its termination."""
         node, scheduler = pod.node, self._scheduler
         scheduler.wait(lambda: node.cut_from is None)
         if pod.deletes_at is not None:
@@ -215,7 +220,7 @@ class Kubernetes(Cluster):
         self._end(pod, _FORGOTTEN if pod.forgotten else told)
 
     def _must_end(self, pod: _Pod) -> bool:
-        """Whether the kubelet knows that it has to end a pod, and finds the pod's container."""
+        """Return whether the kubelet has received the order to stop a pod and can still find its container."""
         return pod.node.cut_from is None and pod.deletes_at is not None and not pod.lost
 
     def _end(self, pod: _Pod, end: Terminated) -> None:
@@ -258,7 +263,7 @@ class Kubernetes(Cluster):
 
 
 class SimulatedApi(Access):
-    """One process's access to the API server; as ``KubernetesApi``."""
+    """One process's access to the API server, with the interface of ``KubernetesApi``."""
 
     server = "https://simulated"
 
@@ -267,33 +272,33 @@ class SimulatedApi(Access):
         self._cluster = cluster
 
     def create_pod(self, _namespace: str, pod: Mapping[str, Any], *, trying: bool = False) -> PodReport | None:
-        """As in ``KubernetesApi``; a try creates nothing and reports nothing."""
+        """Create a pod as ``KubernetesApi`` does; with ``trying``, nothing is created and None is returned."""
         return self._ask("create", lambda: None if trying else self._cluster.create(pod))
 
     def find_pod(self, _namespace: str, name: str) -> PodReport | None:
-        """As in ``KubernetesApi``."""
+        """Return the report of a pod as ``KubernetesApi`` does."""
         return self._ask("find", lambda: self._cluster.find(name))
 
     def delete_pod(self, _namespace: str, name: str, uid: str, *, grace_s: int, trying: bool = False) -> None:
-        """As in ``KubernetesApi``."""
+        """Delete a pod as ``KubernetesApi`` does."""
         self._ask("delete", lambda: None if trying else self._cluster.delete(name, uid, grace_s))
 
     def set_finalizers(
         self, _namespace: str, name: str, uid: str, finalizers: Sequence[str], *, trying: bool = False
     ) -> None:
-        """As in ``KubernetesApi``."""
+        """Replace a pod's finalizers as ``KubernetesApi`` does."""
         self._ask("patch", lambda: None if trying else self._cluster.set_finalizers(name, uid, finalizers))
 
     def create_secret(self, _namespace: str, _secret: Mapping[str, Any], *, trying: bool = False) -> None:
-        """No simulated job has secrets."""
+        """Do nothing, because no simulated job has secrets."""
 
     def delete_secret(self, _namespace: str, name: str, *, trying: bool = False) -> None:
-        """No simulated job has secrets."""
+        """Raise NotFound, because no simulated job has secrets."""
         raise NotFound(f'secrets "{name}" not found')
 
 
 class SimulatedPods(Watched, KubernetesRunner):
-    """The real runner of pods; only the API server is simulated."""
+    """The real Kubernetes runner; only the API server is simulated."""
 
     def __init__(self, world: World, store: Store) -> None:
         super().__init__(store, world.settings, {})

@@ -1,4 +1,6 @@
-"""Puts the simulated parts in the place of the operating system's, for the time of one or more simulations."""
+"""Replaces interfaces of the operating system and of Spark by the simulated components, for the duration of one or more
+simulations.
+"""
 
 from __future__ import annotations
 
@@ -71,17 +73,17 @@ _PACE = (
     (driver_lifetime, "_STANDBY_LOOK_S", 1.0),
     (journal, "FOLD_EVERY", 20),
 )
-"""Pauses between two looks at an unchanged world, in virtual seconds, and entries between two copies of the state: most
-of a schedule's time was spent on looks that show nothing new, and no journal reached a hundred entries.
+"""Pauses between two polls of an unchanged world, in virtual seconds, and the number of entries between two copies of
+the state: polls that found nothing new took most of a schedule's time, and no journal reached a hundred entries.
 """
 _REAL_UUID = uuid.uuid4
 _ALLOCATIONS = 200_000
-"""How many new objects there may be before Python looks for cycles."""
+"""How many new objects may be allocated before Python looks for cycles."""
 _THREADED = ("driver_channel", "gate", "lease", "progress", "queries", "timings", "comparing")
 
 
 class _Os:
-    """The module ``os``, of which only the exit is the simulation's."""
+    """The module ``os``, of which only the exit function is replaced by the simulation's."""
 
     def __init__(self, leave: Callable[[int], NoReturn]) -> None:
         self._exit = leave
@@ -98,7 +100,7 @@ class _ContainerOs:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Only what its cluster adds."""
+        """Return only the variables that the current process's cluster adds."""
         current = self._stage.scheduler.current
         return dict(current.process.environ) if current is not None else {}
 
@@ -107,18 +109,18 @@ class _ContainerOs:
 
 
 class _Moment:
-    """A time as journals write it; ``pendulum`` needs ten times as long to make one."""
+    """A time in the form that journals use; ``pendulum`` needs ten times as long to create one."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at
 
     def to_iso8601_string(self) -> str:
-        """As in ``pendulum``, of a time in UTC."""
+        """Return a time in UTC as text, in the same form as ``pendulum``."""
         return self._at.isoformat().replace("+00:00", "Z")
 
 
 class _Signals:
-    """The signals of the current process, a supervisor: only a SIGTERM reaches it before its end."""
+    """The signals of the current process, a supervisor: only a SIGTERM reaches it before it terminates."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         assert scheduler.current is not None
@@ -126,20 +128,22 @@ class _Signals:
 
     @property
     def received_at(self) -> float:
-        """As in ``driver_process.Signals``."""
+        """Return when the signal arrived, in place of ``driver_process.Signals``."""
         return self._process.asked_to_end_s
 
     def received(self) -> int:
-        """As in ``driver_process.Signals``."""
+        """Return the signal that has arrived, or 0, in place of ``driver_process.Signals``."""
         return signal.SIGTERM if self._process.asked_to_end_s else 0
 
     def sleep(self, seconds: float) -> None:
-        """As in ``driver_process.Signals``."""
+        """Sleep until a signal arrives or the time is over, in place of ``driver_process.Signals``."""
         self._scheduler.wait(lambda: bool(self._process.asked_to_end_s), seconds)
 
 
 class _Stage:
-    """What the parts in place refer to. ``worlds``: the world that runs now; empty between two worlds."""
+    """The context that the installed replacements refer to. ``worlds``: contains the world that is running; empty
+    between two worlds.
+    """
 
     def __init__(self) -> None:
         self.worlds: list[World] = []
@@ -147,21 +151,21 @@ class _Stage:
 
     @property
     def world(self) -> World:
-        """The world that runs now."""
+        """Return the world that is running."""
         return self.worlds[-1]
 
     @property
     def scheduler(self) -> Scheduler:
-        """Its scheduler."""
+        """Return the scheduler of the world that is running."""
         return self.worlds[-1].scheduler
 
     def crash_point(self, name: str) -> None:
-        """Pass a failpoint. A thread that is none of a simulation's may pass one between two worlds."""
+        """Pass a failpoint. A thread outside of any simulation may also pass one between two worlds."""
         if self.worlds:
             self.world.crash_point(name)
 
     def leave(self, code: int) -> NoReturn:
-        """Exit from the current process."""
+        """Exit the current process."""
         scheduler = self.scheduler
         current = scheduler.current
         if scheduler.over or current is None:
@@ -171,9 +175,10 @@ class _Stage:
         raise GreenletExit
 
     def unique(self, count: int) -> uuid.UUID:
-        """Return a value that no other call returns and that only the seed determines; ``count``: of bytes, at most 16.
+        """Return a value that is different in every call and depends only on the seed; ``count``: its number of bytes,
+        at most 16.
 
-        A thread that is none of a simulation's may ask, too.
+        A thread outside of any simulation may call this, too.
         """
         assert count <= 16
         if not self.worlds or self.scheduler.elsewhere:
@@ -181,20 +186,20 @@ class _Stage:
         return uuid.UUID(int=self.scheduler.unique.getrandbits(128))
 
     def print_line(self, text: str, **_: Any) -> None:
-        """Print a line of the current process."""
+        """Record a line that the current process prints."""
         scheduler = self.scheduler
         scheduler.say(f"says: {text}")
         if scheduler.current is not None:
             scheduler.current.process.printed = text
 
     def nudged(self, real: wakeups.Wakeups) -> None:
-        """Let a nudge of the current process ring its driver's bell."""
+        """Connect nudges of the current process with its driver's wakeups."""
         current = self.scheduler.current
         assert current is not None
         current.process.on_nudge = lambda: real.ring(wakeups.Wakeup.NUDGE)
 
     def noting(self, decide: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``decide``, which also notes who calls it."""
+        """Return a wrapper of ``decide`` that also records its caller."""
 
         def noted(*given: Any, **named: Any) -> Any:
             self.world.covered.decided()
@@ -213,7 +218,9 @@ _installed: list[_Stage] = []
 
 @contextmanager
 def installed() -> Iterator[_Stage]:
-    """Put the parts in place for several simulations, one after the other: that takes as long as half a deploy."""
+    """Install the replacements for several simulations in a row, because installing them takes as long as half a
+    deploy.
+    """
     if _installed:
         yield _installed[-1]
         return
@@ -252,7 +259,9 @@ def installed() -> Iterator[_Stage]:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Let Python look for cycles seldom in this block: that took an eighth of a schedule's time."""
+    """Make Python's garbage collector look for cycles less often in this block: it used to take an eighth of a
+    schedule's time.
+    """
     thresholds = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
@@ -265,7 +274,7 @@ def _seldom_collected() -> Iterator[None]:
 
 @contextmanager
 def in_place(world: World) -> Iterator[None]:
-    """Run the real code on the simulation's parts in this block."""
+    """Run the real code on the simulated components in this block."""
     # What a process remembers must not be known to the next schedule.
     with installed() as stage, clock.use(world.scheduler), patch.dict(driver_control._literals, clear=True):
         stage.worlds.append(world)
@@ -277,14 +286,16 @@ def in_place(world: World) -> Iterator[None]:
 
 
 def _deciding() -> list[tuple[ModuleType, str, Any]]:
-    """The modules of the ladders that call a deciding function, with its name there."""
+    """Return the ladder modules that import a deciding function, each with the function and its name there."""
     below = f"{lifecycle.__name__}."
     modules = [module for key, module in sys.modules.items() if key.startswith(below)]
     return [(module, name, each) for module in modules for name, each in vars(module).items() if each in DECIDING]
 
 
 def _with(name: str, below: tuple[str, ...]) -> list[ModuleType]:
-    """The modules that know a function by this name, without those whose own function is called in turn."""
+    """Return the modules that contain a function of this name, except those whose own function the replacement
+    calls.
+    """
     loaded = [module for key, module in sys.modules.items() if key.startswith(below)]
     return [module for module in loaded if name in vars(module) and module not in (crash_points, coding, job_state)]
 
@@ -336,7 +347,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
 
 
 def _place_files(put: Put, stage: _Stage) -> None:
-    """Let ``FileSink`` write to the simulated disk, with a simulated file sink of Spark."""
+    """Make ``FileSink`` write to the simulated disk, with a simulation of Spark's file sink."""
     for name, value in file_output.disk_of(lambda: stage.world).items():
         for module in (file, file_answer, file_schemas, file_serving, sink_log):
             if name in vars(module):
@@ -352,13 +363,13 @@ def _place_files(put: Put, stage: _Stage) -> None:
 
 
 def _place_input(put: Put, stage: _Stage) -> None:
-    """Let checks of input files see the simulated ones."""
+    """Make the checks of input files see the simulated files."""
     put(input_files, "os", SimpleNamespace(stat=lambda path: stage.world.input.stat(path)))
     put(unread_files, "_files", lambda *_, **__: stage.world.input.listing())
 
 
 def _place_machines(put: Put, stage: _Stage) -> None:
-    """Let supervisors, runners and operations see the machine on which they run."""
+    """Make supervisors, runners and operations see the simulated machine on which they run."""
     put(supervisor, "os", _ContainerOs(stage))
     put(supervisor, "Signals", lambda: _Signals(stage.scheduler))
     put(supervisor, "Thread", Threading(lambda: stage.scheduler).Thread)

@@ -1,4 +1,6 @@
-"""One seed is one plan: requests and faults, with the pauses between them. Without some moves it is a plan too."""
+"""Draws a plan from a seed: requests and faults, with the pauses between them. A plan from which some moves were
+removed is a valid plan, too.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ REQUESTS = {
 }
 """Request -> how often it is drawn.
 
-``recover``: restart, restore or rebuild. ``answer``: a person answers the next question, sometimes late.
-``repeat``: an earlier request once more, as by a task that runs twice.
+``recover``: a restart, a restore or a rebuild. ``answer``: a person answers the next approval question, sometimes late.
+``repeat``: an earlier request is made a second time, as by a task that runs twice.
 """
 _THEMES: dict[str, dict[str, int]] = {
     "anything": {},
@@ -39,12 +41,12 @@ _THEMES: dict[str, dict[str, int]] = {
     "care": {"deploy": 6, "rollback": 4, "recover": 4, "backup": 16, "prune": 12, "drill": 6, "suspend": 4},
     "stops": {"deploy": 3, "stop": 10, "start": 6, "kill": 12, "boot": 4},
 }
-"""Theme of a plan -> weights of what it is about, in place of those that are drawn."""
+"""Theme of a plan -> the weights of the kinds that the theme concerns, which replace the drawn ones."""
 _DAMAGES = {
     "restores": {"deploy": 6, "backup": 14, "recover": 8, "stop": 3, "prune": 4, "damage": 12, "kill": 4},
     "rebuilds": {"deploy": 14, "rollback": 6, "recover": 4, "backup": 4, "damage": 2, "kill": 6, "freeze": 4},
 }
-"""Themes about going back and beginning anew, which two of seven seeds draw. Only they have ``damage``."""
+"""Themes about restoring and rebuilding, which two of seven seeds draw. Only they contain ``damage``."""
 _LIVING = {
     "handovers": {
         "deploy": 16,
@@ -58,13 +60,13 @@ _LIVING = {
     },
     "cleaned": {"deploy": 8, "rollback": 4, "backup": 10, "drill": 10, "prune": 4, "kill": 2, "boot": 1},
 }
-"""Themes about drivers that run when they are replaced or copied, which one of seven seeds draws. In ``cleaned`` the
-job deletes the files that it has read.
+"""Themes about drivers that are running when they are replaced or copied, which one of seven seeds draws. In
+``cleaned`` the job deletes the files that it has read.
 """
 
 
 class OutputKind(Enum):
-    """What the job writes to."""
+    """The kind of output that the job writes to."""
 
     TABLE = "table"
     FILES = "files"
@@ -72,19 +74,21 @@ class OutputKind(Enum):
 
 
 _OUTPUTS = (*(OutputKind.FILES, OutputKind.TABLE) * 2, *(OutputKind.FUNCTION, OutputKind.TABLE) * 2)
-"""The output of each seed, in turn."""
+"""The kinds of output, which successive seeds use in turn."""
 _FROM_FILES, _STATEFUL = 0.4, 0.4
-"""The shares of plans whose job reads files, and whose query keeps state."""
+"""The share of plans whose job reads files, and the share of plans whose query keeps state."""
 _IN_CLUSTERS = (1, 4, 6)
 _ON_YARN = 0
 _BY_SEVENTH = {3: _LIVING, 4: _DAMAGES, 5: _DAMAGES}
 _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
-"""The share of plans in which no copy is put back."""
+"""The share of plans in which no older copy is put back."""
 _EMPHASIS = (0, 1, 1, 5)
 _STRATEGIES = {"auto": 4, "resume": 1, "handoff": 2, "rebuild": 2}
 _REBUILDS = {"auto": 1, "resume": 0, "handoff": 3, "rebuild": 6}
-"""Strategy of a deploy -> how often it is drawn; in the theme ``rebuilds``, most begin a new checkpoint version."""
+"""Strategy of a deploy -> how often it is drawn; in the theme ``rebuilds``, most deploys start a new checkpoint
+version.
+"""
 FAULTS = {
     "kill": 4,
     "freeze": 2,
@@ -102,40 +106,42 @@ FAULTS = {
 }
 """Fault -> how often it is drawn.
 
-``kill``: a supervisor, a driver or a JVM. ``caller``: a process that carries out a request, or the watch, is killed.
-``freeze``: one of all these stands still. ``blind``: a driver or a supervisor cannot reach the store. ``slow``: writes
-to the output take long. ``boot``: a machine restarts. ``suspend``: both machines stand still for days. ``drift``: the
-check finds another unknown change from then on. ``older-store``, ``older-checkpoint`` and ``older-output``: the store,
-all checkpoints or the output are replaced by a copy from before an earlier move. ``lost-output``: it is gone.
-``damage``: a file of the current checkpoint, or all of it, is deleted or cut short.
+``kill``: a supervisor, a driver or a JVM is killed. ``caller``: a process that carries out a request, or the watch, is
+killed. ``freeze``: one of all these processes is frozen. ``blind``: a driver or a supervisor cannot reach the store.
+``slow``: writes to the output take long. ``boot``: a machine restarts. ``suspend``: both machines are suspended for
+days. ``drift``: the check finds one more unknown change from that time on. ``older-store``, ``older-checkpoint`` and
+``older-output``: the store, all checkpoints or the output are replaced by a copy from before an earlier move.
+``lost-output``: the output is deleted. ``damage``: a file of the current checkpoint, or all of it, is deleted or
+truncated.
 """
 INPUT_FAULTS = ("removed-input", "moved-input")
 """Faults of a job that reads files. ``removed-input``: files whose batches are committed are deleted. ``moved-input``:
-those whose batches are not committed, and all that arrive, are elsewhere for a while.
+files whose batches are not committed, and all that arrive, are elsewhere for a while.
 """
 TOPIC_FAULTS = ("dropped-records",)
 """Faults of a job that reads a topic. ``dropped-records``: records whose batches are committed are dropped."""
 STRANGE_FAULTS = ("late-input", "recreated-topic")
-"""Faults of one in twelve plans. ``late-input``: files arrive after later ones, some with an old modification time.
-``recreated-topic``: the topic is deleted and created again, after which persons make up to two requests.
+"""Faults that only one in twelve plans contains. ``late-input``: files arrive after later ones, some with an old
+modification time. ``recreated-topic``: the topic is deleted and recreated, after which people make up to two requests.
 """
 _LATE_FILES, _TOPIC_AGAIN = STRANGE_FAULTS
 _STRANGE_INPUT = 5
-"""The seeds with this remainder by twelve have one of these faults."""
+"""Seeds with this remainder modulo twelve contain one of these faults."""
 _NODE_FAULTS = {"node-cut": 4, "node-boot": 2}
 CLUSTER_FAULTS = {
     LOCAL: {},
     KUBERNETES: _NODE_FAULTS | {"pod-deleted": 2, "pod-forced": 1, "pod-lost": 1},
     YARN: _NODE_FAULTS | {"manager-restart": 2, "application-killed": 2, "application-forgotten": 1},
 }
-"""Faults of each cluster.
+"""Faults of each kind of cluster.
 
 ``node-cut``: a node reaches neither its cluster nor, in half of the cases, the store. ``node-boot``: a node restarts,
-and its kubelet may forget how its containers ended. ``pod-deleted``: a pod is deleted, as by the drain of a node.
-``pod-forced``: a pod and its finalizer are removed at once, and its end can no longer be proven. ``pod-lost``: a
-kubelet reports that it does not find a container, which runs on. ``manager-restart``: a NodeManager restarts, and knows
-nothing of the containers that run on. ``application-killed``: a person kills an application, which counts as ended at
-once. ``application-forgotten``: the ResourceManager has no record of an application that runs.
+and its kubelet may lose the record of how its containers terminated. ``pod-deleted``: a pod is deleted, as by the drain
+of a node. ``pod-forced``: a pod and its finalizer are removed at once, and its end can no longer be proven.
+``pod-lost``: a kubelet reports that it cannot find a container, which keeps running. ``manager-restart``: a NodeManager
+restarts, and has no record of the containers that keep running. ``application-killed``: a person kills an application,
+which counts as terminated at once. ``application-forgotten``: the ResourceManager has no record of an application that
+is running.
 """
 
 
@@ -143,45 +149,45 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     """One request or fault."""
 
     pause_s: float
-    """Virtual seconds after the move before it."""
+    """The virtual seconds between the previous move and this one."""
     kind: str
     """A key of REQUESTS or FAULTS."""
     which: float
-    """From 0 to 1: which of the processes, requests or copies that exist then."""
+    """From 0 to 1: which of the processes, requests or copies that exist at that time."""
     seconds: float = 0.0
     """How long the fault lasts."""
     machine: str = "m1"
-    """The machine that makes the request, or restarts."""
+    """The machine that makes the request, or that restarts."""
     request: dict[str, Any] = {}
-    """What the request asks for: fields of a deploy, of a recovery, or of an answer."""
+    """The parameters of the request: fields of a deploy, of a recovery, or of an answer."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that can be played again."""
+    """A schedule that can be replayed."""
 
     seed: int
-    """Also determines how long each step takes."""
+    """The seed, which also determines how long each step takes."""
     output: OutputKind
-    """What the job writes to."""
+    """The kind of output that the job writes to."""
     files: bool
     """Whether the job reads files; else it reads a topic."""
     cleaner: bool = False
     """Whether the job deletes the files that it has read."""
     stateful: bool
-    """Whether its query keeps state."""
+    """Whether the job's query keeps state."""
     drivers: str = LOCAL
-    """Where its drivers run: LOCAL, on the machines of their callers; KUBERNETES or YARN."""
+    """Where the job's drivers run: LOCAL, on the machines of their callers; KUBERNETES or YARN."""
     lost: float
-    """The share of calls to the store that fail, half of them after their effect."""
+    """The share of calls to the store that fail, half of them after they have taken effect."""
     unseen: float
-    """The share of observations of a driver that see nothing."""
+    """The share of observations of a driver that return nothing."""
     watches: tuple[str, ...] = ()
     """The machines on which the watch runs."""
     moves: tuple[Move, ...]
 
 
 class _Weights:
-    """How often each kind is drawn in one plan: some never and some often, so that plans differ."""
+    """How often each kind of move is drawn in one plan: some kinds never and some often, so that plans differ."""
 
     def __init__(self, chance: random.Random, seed: int) -> None:
         themes = _BY_SEVENTH.get(seed % 7, _THEMES)
@@ -251,7 +257,9 @@ def draw(seed: int) -> Plan:
 def _with_strange_input(
     chance: random.Random, weights: _Weights, moves: list[Move], *, files: bool, unseen: float
 ) -> list[Move]:
-    """Return the moves with such faults of the input; what a person does about a new topic comes soon after it."""
+    """Return the moves with added STRANGE_FAULTS; the requests that people make because of a recreated topic follow
+    soon after it.
+    """
     found = list(moves)
     for _ in range(chance.choice([1, 2, 3]) if files else chance.choice([1, 1, 2])):
         at = chance.randint(1, len(found))

@@ -1,4 +1,4 @@
-"""Plays a plan, shrinks one that breaks a rule, and prints it."""
+"""Plays a plan, shrinks a plan that breaks a rule, and formats a schedule as text."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from streamkeeper.model.protocol.driver_messages import LOCAL
 
 @dataclass
 class Told:
-    """What one schedule showed."""
+    """The result of one schedule."""
 
     plan: Plan
     broken: str = ""
-    """The broken rule; empty if all held."""
+    """The broken rule; empty if all rules held."""
     trace: list[Event] = field(default_factory=list)
     covered: Covered = field(default_factory=Covered)
-    """What was reached."""
+    """What the schedule has reached."""
     outcomes: list[str] = field(default_factory=list)
     """The outcome of each operation."""
     steps: int = 0
 
 
 def play(plan: Plan) -> Told:
-    """Play a plan, and return what it showed."""
+    """Play a plan, and return the result."""
     told = Told(plan)
     kinds: dict[str, Any] = {
         "files": plan.files,
@@ -60,7 +60,7 @@ def play(plan: Plan) -> Told:
 
 
 def shrink(told: Told) -> Told:
-    """Return a schedule with as few moves and disturbances as possible that breaks a rule too."""
+    """Return a schedule that also breaks a rule, with as few moves and disturbances as possible."""
     best, shorter = told, True
     while shorter:
         shorter = False
@@ -80,7 +80,7 @@ def _simpler(plan: Plan) -> list[Plan]:
 
 
 def timeline(told: Told) -> str:
-    """Return a schedule as text that a person can follow: its moves, and who did what at which second."""
+    """Return a schedule as text that a person can follow: its moves, and which actor did what at which second."""
     plan = told.plan
     given = f"files{', which it deletes' if plan.cleaner else ''}" if plan.files else "a topic"
     job = f"from {given} to {plan.output.value}{', with state' if plan.stateful else ''}"

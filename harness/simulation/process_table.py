@@ -1,4 +1,4 @@
-"""The processes of a simulated machine, as ``runners.process_tree`` finds them in /proc."""
+"""The processes of a simulated machine, in the form in which ``runners.process_tree`` finds them in /proc."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from harness.simulation.world import World
 
 _STARTED = 1
-"""No pid is used twice, so that every process may have the same start time."""
+"""The start time of every process; it can be the same for all, because no pid is used twice."""
 
 
 class Processes:
-    """All processes that ever ran in a world, by their pids."""
+    """All processes that have ever run in a world, by their pids."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,35 +28,35 @@ class Processes:
         self._by_pid: dict[int, Process] = {}
 
     def pid(self, process: Process) -> int:
-        """A process's number."""
+        """Return the pid of a process."""
         if process not in self._pids:
             number = self._world.next_pid()
             self._pids[process], self._by_pid[number] = number, process
         return self._pids[process]
 
     def get(self, pid: int) -> Process:
-        """The process with this number."""
+        """Return the process with this pid."""
         return self._by_pid[pid]
 
     def own_root(self) -> Root:
-        """The supervisor that runs now."""
+        """Return the supervisor that is running at present, as a root."""
         current = self._world.scheduler.current
         assert current is not None
         return Root(pid=self.pid(current.process), started=_STARTED)
 
     def machine(self) -> Machine:
-        """The machine on which the current process runs."""
+        """Return the machine on which the current process runs."""
         here = self._world.here
         hardware, boot, pid_namespace, user = self._world.boots[here].split(":")
         return Machine(hardware=hardware, boot=boot, pid_namespace=pid_namespace, user=int(user), host=here)
 
     def table(self) -> SimulatedProcessTable:
-        """All processes of this machine at one moment; other actors may run before."""
+        """Return all processes of this machine at one moment; other actors may run before that."""
         self._world.scheduler.seam()
         return SimulatedProcessTable(self._world, self)
 
     def send(self, found: process_tree.Process, number: signal.Signals) -> None:
-        """Signal a process."""
+        """Send a signal to a process."""
         process = self.get(found.pid)
         if number is signal.SIGKILL:
             self._world.scheduler.kill(process, -number)
@@ -64,18 +64,18 @@ class Processes:
             process.on_nudge()
 
     def generation_of(self, pid: int) -> int | None:
-        """A driver's process, or one that it started, has a generation; a supervisor has none."""
+        """Return a generation for a driver's process or a process that it started, and None for a supervisor."""
         return None if self.get(pid).parent is None else 1
 
     def catches(self, pid: int, _number: signal.Signals) -> bool:
-        """Only a driver has a handler for a nudge, once it has set it."""
+        """Return whether a process has installed a handler for nudges, which only a driver does."""
         return self.get(pid).on_nudge is not None
 
 
 def places(present: Callable[[], Processes]) -> tuple[tuple[Any, str, Callable[..., Any]], ...]:
-    """Return what stands in the place of which function of which module.
+    """Return which function of which module is replaced, and by what.
 
-    ``present``: returns the processes of the world that runs now.
+    ``present``: returns the processes of the world that is running.
     """
 
     def find(name: str) -> Callable[..., Any]:
@@ -97,7 +97,9 @@ def places(present: Callable[[], Processes]) -> tuple[tuple[Any, str, Callable[.
 
 
 class SimulatedProcessTable:
-    """As ``process_tree.ProcessTable``. Every mark can be read, so that the recorded sessions add nothing."""
+    """The simulation of ``process_tree.ProcessTable``. Every process's mark is readable, so that the recorded sessions
+    add nothing.
+    """
 
     def __init__(self, world: World, processes: Processes) -> None:
         here = world.here

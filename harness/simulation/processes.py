@@ -1,4 +1,4 @@
-"""The real supervisor and the real driver, as processes of a simulation."""
+"""Runs the real supervisor and the real driver as processes of a simulation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SimulatedSupervisor(Supervisor):
 
 
 class _SimulatedContainer(Container):
-    """The container that a supervisor's environment names; its cluster is simulated."""
+    """The container that a supervisor's environment names; the cluster around it is simulated."""
 
     def __init__(self, world: World, process: Process) -> None:
         environ = dict(process.environ)
@@ -77,7 +77,7 @@ class _SimulatedContainer(Container):
 
 
 class _Started(DriverProcess):
-    """A driver that its supervisor has started."""
+    """A driver process that its supervisor has started."""
 
     def __init__(self, world: World, driver: Process) -> None:
         self._world, self._driver = world, driver
@@ -92,7 +92,7 @@ class _Started(DriverProcess):
 
 
 def run_supervisor(world: World, process: Process, job: str, instance: str) -> None:
-    """The body of a supervisor's process, as ``supervise`` and ``main`` of the real one."""
+    """Run the body of a supervisor's process, in place of ``supervise`` and ``main`` of the real one."""
     store = world.store_of(process)
     control, code = Control(store, job, instance), 0
     try:
@@ -141,7 +141,7 @@ class SimulatedDriver(Driver):
         return evidence
 
     def _sources(self, asked: Gather, query: str) -> Iterator[Finding]:
-        """As ``preflight.look_at_sources`` and ``look_at_history``, about a topic that was created again."""
+        """Yield the findings about a recreated topic, as ``preflight.look_at_sources`` and ``look_at_history`` do."""
         topic, checkpoint = self.world.input, self._spec.rehearse_on.get(query)
         known, first = (found.get(query, {}) for found in (asked.topics, asked.first_topics))
         if checkpoint is not None and recreated(known, topic.ids()):
@@ -158,7 +158,7 @@ def _drift(number: int) -> Finding:
 
 
 def run_driver(world: World, process: Process, spec: LaunchSpec, claim: ProcessRecord) -> None:
-    """The body of a driver's process."""
+    """Run the body of a driver's process."""
     try:
         driver = SimulatedDriver(world, process, spec, claim)
     except Exception as error:
@@ -167,7 +167,7 @@ def run_driver(world: World, process: Process, spec: LaunchSpec, claim: ProcessR
 
 
 def planned_queries(world: World, session: Session, spec: LaunchSpec) -> dict[str, PlannedQuery]:
-    """What the job of a release yields."""
+    """Return the queries that the job of a release defines."""
     frame: Any = Frame(session)
     return {
         name: PlannedQuery(query=Query(name, frame, sink=world.sink), manifest=manifest, confs={})

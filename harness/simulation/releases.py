@@ -1,4 +1,4 @@
-"""The job's releases, and what each of them yields: a query with a Python function."""
+"""The job's releases, and the query of each of them: a query with a Python function."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", ja
 
 
 def manifest(sink: Sink, source: Source, code: str, *, stateful: bool) -> Manifest:
-    """Return the manifest of a query with a Python function, whose digest is ``code``.
+    """Return the manifest of a query with a Python function whose digest is ``code``.
 
-    The function computes the keys: those of the state if there is state, else those of the output.
+    The function computes the keys: those of the state for a stateful query, otherwise those of the output.
     """
     name = f"{BELOW_STATE if stateful else ABOVE_STATE}0 key"
     return Manifest(

@@ -1,4 +1,6 @@
-"""What a simulation computes once for all its processes: they read the same bytes, and their values never change."""
+"""Caches what all processes of a simulation would compute in the same way: they read the same bytes, and the values
+never change.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,23 @@ from streamkeeper.model.records.journal_records import Entry, PassedEntry
 
 
 class Remembered:
-    """Decoded values by their bytes, and the states of a journal by the state before and the entry."""
+    """Decoded values by their bytes, and states of a journal by the state before and the entry."""
 
     def __init__(self) -> None:
         self._decoded: dict[tuple[type, int | None, bytes], Any] = {}
         self._folded: dict[tuple[int, int], tuple[JobState, Entry | PassedEntry, JobState]] = {}
 
     def clear(self) -> None:
-        """Forget everything, after a world has ended."""
+        """Clear the caches after a world has ended."""
         self._decoded.clear()
         self._folded.clear()
 
     def from_json(
         self, data: bytes, kind: Any, *, where: str, newest_format: int | None = None, most: int = MOST_BYTES
     ) -> Any:
-        """As in ``model.coding``. A frozen value is decoded once; an error names its place, and is raised anew."""
+        """Decode a value as ``model.coding`` does. A frozen value is decoded only once; an error names the location of
+        its own data, so it is raised anew each time.
+        """
         key = (kind, newest_format, data)
         found = self._decoded.get(key)
         if found is None:
@@ -38,8 +42,8 @@ class Remembered:
         return found
 
     def fold(self, state: JobState, entry: Entry | PassedEntry) -> JobState:
-        """As in ``model.records.job_state``. The state before the first entry is the same
-        in every journal of the job.
+        """Apply an entry as ``model.records.job_state`` does. The state before the first entry is the same in every
+        journal of the job.
         """
         key = (id(state) if state.number else 0, id(entry))
         found = self._folded.get(key)

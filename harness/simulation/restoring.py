@@ -1,4 +1,4 @@
-"""Restores every snapshot of a world that has ended."""
+"""Restores every snapshot of a world after its schedule has ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_snapshots(world: World) -> None:
-    """Every snapshot in a series can be restored; raises Violation."""
+    """Check that every snapshot of every series can be restored; raises Violation."""
     store = world.store_of(None)
     for series in list_series(store):
         catalogue = Catalogue(store, series)
@@ -33,7 +33,7 @@ def check_snapshots(world: World) -> None:
 
 
 def _check_state(world: World, snapshot: str, restored: Tree, batch: int) -> None:
-    """The state in a restored snapshot has the rows up to its batch."""
+    """Check that the state in a restored snapshot contains the rows up to its batch; raises Violation."""
     if not world.stateful or batch < 0:
         return
     try:

@@ -1,4 +1,6 @@
-"""The rules that hold at every moment of a simulation, checked against what really lives and what is really stored."""
+"""The rules that hold at every moment of a simulation, checked against the processes that are alive and the data that
+is stored.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,15 @@ if TYPE_CHECKING:
     from harness.simulation.world import World
 
 DRIFT = "drift-"
-"""Prefix of the rules of simulated unknown changes."""
+"""The prefix of rule names of simulated unknown changes."""
 _ASKED_WITHIN_S = 1.0
-"""A driver asks the store for each batch: longer ago than this, its last answer belongs to an earlier batch."""
+"""The maximum age of a driver's last response from the store when it admits a batch: a driver queries the store for
+each batch, so an older response belongs to an earlier batch.
+"""
 
 
 class Rules:
-    """What is observed of one world. A broken rule ends the schedule."""
+    """The rules of one world, with what they have observed. A broken rule ends the schedule."""
 
     def __init__(self, world: World, job: str) -> None:
         self._world, self._job = world, job
@@ -64,7 +68,7 @@ class Rules:
         """Operation -> the number of unknown changes in the question that was answered last."""
 
     def reset(self, state: JobState) -> None:
-        """Continue from another journal, after an older copy of the store was put back."""
+        """Continue with a different journal, after an older copy of the store was put back."""
         self.state, self._put_back, self.replaced = state, True, True
 
     def entry(self, key: str, value: bytes) -> None:
@@ -114,13 +118,13 @@ class Rules:
         self.state = fold(before, entry)
 
     def held(self, key: str) -> None:
-        """Check a replaced value: a hold is of a snapshot that exists."""
+        """Check a replaced value: a hold must refer to a snapshot that exists."""
         series, kind, number = _part_of_series(key)
         if kind == "holds" and not self._put_back and not self._world.disk.get(f"{series}/index/{number}"):
             self._break(f"snapshot {number} of {series} is held and does not exist")
 
     def removed(self, key: str) -> None:
-        """Check a value that is about to be removed: a snapshot with a hold stays."""
+        """Check a value that is about to be deleted: a snapshot with a hold must not be deleted."""
         series, kind, number = _part_of_series(key)
         if kind == "index" and self._world.disk.below(f"{series}/holds/{number}/", ""):
             self._break(f"snapshot {number} of {series} is removed and has a hold")
@@ -141,23 +145,23 @@ class Rules:
         self._inside[driver.name] = driver
 
     def left(self) -> None:
-        """Note that a batch of the current driver was written."""
+        """Record that a batch of the current driver was written."""
         current = self._world.scheduler.current
         if current is not None:
             self._inside.pop(current.process.name, None)
 
     def cleaned(self, rows: Sequence[int]) -> None:
-        """Check input files that a driver has deleted: the current checkpoint has committed their batches."""
+        """Check the input files that a driver has deleted: the current checkpoint must have committed their batches."""
         self._world.scheduler.say(f"deletes the files of {told(rows)}")
         lost = [row for row in rows if row not in self._world.rows_committed()]
         if lost and not self.replaced:
             self._break(f"the files of {told(lost)} are deleted, and their batches are not committed")
 
     def pruned(self, versions: Collection[str], before: JobState) -> None:
-        """Check the checkpoint versions of which a prune removes batches: while an operation is open, it may return to
-        every version but the current one.
+        """Check the checkpoint versions of which a prune deletes batches: an open operation may return to every version
+        except the current one, so only that one may be pruned.
 
-        ``before``: the state when the prune began to plan.
+        ``before``: the state when planning of the prune began.
         """
         opened, now = before.open_operation, self.state.open_operation
         if opened is None or now is None or opened.operation != now.operation:
@@ -167,19 +171,19 @@ class Rules:
             self._break(f"a prune removes batches of {others[0]} beside the open operation {now.operation}")
 
     def sole_writer(self, run: Any, path: str) -> None:
-        """No two living JVMs write the same checkpoint."""
+        """Check that no two living JVMs write the same checkpoint."""
         before = self.writers.get(run.checkpoint)
         if before is not None and before is not run and before.isActive:
             self._break(f"two drivers write {path} of {run.checkpoint}")
         self.writers[run.checkpoint] = run
 
     def written(self, written: Written, version: str, batch: int, rows: Sequence[int], *, shown: bool) -> None:
-        """Count the rows of a batch in a table, or in what a function has written.
+        """Record and check the rows of a batch in a table, or in the output of a function.
 
-        ``shown``: whether readers see the rows. Then no row is left out.
+        ``shown``: whether readers see the rows; if so, no row may be missing.
 
-        Only a function writes a row twice, and only of a batch that was not committed. Rows that an operation gave up,
-        as it announced, may be written again.
+        Only a function may write a row twice, and only if its batch was not committed. Rows that an operation gave up,
+        as it announced, may be written a second time.
         """
         self._world.scheduler.say(f"writes batch {batch} of {version}: {told(rows)}")
         may_lack = self._world.input.may_lack
@@ -198,7 +202,7 @@ class Rules:
             earlier.append((version, batch))
 
     def swapped(self, written: Written) -> None:
-        """Check a table that readers see from now on."""
+        """Check a table that readers see from this time on."""
         missing = self._world.input.gaps({row for row, batches in written.items() if batches})
         if self.no_gaps and missing:
             self._break(f"readers see a table without row {missing[0]}")
@@ -215,8 +219,9 @@ class Rules:
         return any(each is not None for each in found)
 
     def _must_have_ended(self, record: InstanceEnded, before: JobState) -> None:
-        """A supervisor without a claim owns nothing: it may start late, and ends once it reads the journal. So does an
-        instance that was never appointed and whose processes were killed.
+        """Check that an instance whose end is recorded has no living process. A supervisor without a claim is exempt,
+        because it may start late and stops once it reads the journal; so is an instance that was never appointed and
+        whose processes were killed.
         """
         known = before.instances.get(record.instance)
         if known is not None and record.instance in self.killed and not known.appointed:
@@ -230,14 +235,16 @@ class Rules:
             self._break(f"the end of {record.instance} is recorded ({record.proof}), and {names} live")
 
     def _claims(self, instance: str) -> Iterator[str]:
-        """The processes that have claimed an instance; a claim that names none keeps others from claiming it."""
+        """Yield the processes that have claimed an instance; a claim without a process, which only keeps others from
+        claiming it, is skipped.
+        """
         for key in self._world.disk.below(control_key(self._job, instance, "process-"), ""):
             claim = from_json(self._world.disk.get(key) or b"", ProcessRecord, where=key)
             if claim.pid:
                 yield f"{claim.pid} on {claim.host}"
 
     def _note_versions(self, before: JobState, query: str, version: str) -> None:
-        """Note which rows the appointed version may write again."""
+        """Record which rows the appointed version may write a second time."""
         lineage = {segment.version for segment in before.segments(query, version)}
         self._left |= {each.version for each in before.versions.get(query, ()) if each.version not in lineage}
         self._left -= lineage
@@ -253,7 +260,9 @@ class Rules:
         return sum(each.rule.startswith(DRIFT) for each in findings)
 
     def _must_be_approved(self, record: InstanceAppointed, before: JobState) -> None:
-        """A candidate whose change is opaque runs only after an approval, and with no change that came after it."""
+        """Check that a candidate with an opaque change is appointed only after an approval, and that no change was
+        found after the approval.
+        """
         instance = before.instances[record.instance]
         operation = before.operations.get(instance.operation)
         if operation is None:
@@ -280,6 +289,8 @@ class Rules:
 
 
 def _part_of_series(key: str) -> tuple[str, str, str]:
-    """Return series, kind and number of a key like ``snapshots/job/query/holds/00000001/owner``; empty for others."""
+    """Return series, kind and number of a key like ``snapshots/job/query/holds/00000001/owner``; empty strings for
+    other keys.
+    """
     parts = key.split("/")
     return ("/".join(parts[:3]), parts[3], parts[4]) if parts[0] == "snapshots" and len(parts) > 4 else ("", "", "")

@@ -1,4 +1,6 @@
-"""The real runner of processes on a machine; only its processes are simulated, and it may see nothing for a while."""
+"""The real runner of processes on a machine; only its processes are simulated, and a share of its observations
+fails.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class Watched(Runner):
-    """A real runner in a world: it may see nothing for a while, and the rules know what it has killed."""
+    """A real runner in a world: a share of its observations fails, and the rules record which instances it has
+    killed.
+    """
 
     _world: World
 
@@ -29,7 +33,7 @@ class Watched(Runner):
         self._world.rules.killed.add(instance)
 
     def _hidden(self, instance: str) -> Liveness | None:
-        """Return UNKNOWN for the drawn share of observations; else None."""
+        """Return UNKNOWN for the drawn share of observations; otherwise None."""
         if not self._world.scheduler.strikes(self._world.unseen):
             return None
         self._world.scheduler.say(f"cannot observe {instance}")
@@ -37,7 +41,7 @@ class Watched(Runner):
 
 
 class SimulatedRunner(Watched, LocalProcessRunner):
-    """One process's view of the machine on which it runs; ``machine``: where it believes to be instead."""
+    """One process's view of its machine; ``machine``: the machine on which it believes to run instead."""
 
     def __init__(self, world: World, store: Store, *, machine: Machine | None = None) -> None:
         super().__init__(store, world.settings, machine=machine, environ={})

@@ -1,4 +1,4 @@
-"""A plan on a world: its requests and faults, then a quiet end in which all must come right."""
+"""Runs a plan in a world: its requests and faults, and then a quiet end after which everything must be in order."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from streamkeeper.registry.incidents import IncidentLog
 T = TypeVar("T")
 
 _FIRST_S = 40.0
-"""How long the first deploy may take, without faults; virtual seconds, as all times here."""
+"""How long the first deploy may take without faults; in virtual seconds, as all times in this module."""
 _QUIET_S = 1500.0
-"""How long everything may take to end after the last fault; longer than every deadline of an operation."""
+"""How long everything may take to finish after the last fault; longer than every deadline of an operation."""
 _WATCHED_S = 120.0
 _MENDING = (RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REPLAN, RecoveryAction.REBUILD)
 _STARTS = 3
-"""How often the job is started again at the end, as the watch would after a failure."""
+"""How often the job is restarted at the end, as the watch would do after a failure."""
 _LOOK_S = 5.0
 
 
 class Schedule:
-    """One plan on one world."""
+    """The run of one plan in one world."""
 
     def __init__(self, world: World, plan: Plan) -> None:
         self._world, self._plan, self._scheduler = world, plan, world.scheduler
@@ -54,7 +54,7 @@ class Schedule:
         """Whether an older copy was put back: then a refusal is right."""
 
     def run(self) -> None:
-        """Play it; raises Violation."""
+        """Run the schedule; raises Violation."""
         request = DeployRequest(job=JOB, release="r0001", reason="simulated", probation_batches=1)
         first = self._request(callers.deploy("op0", request))
         while self._scheduler.now_s < _FIRST_S and not first.done:
@@ -89,7 +89,9 @@ class Schedule:
         self._open("back", move, Rollback())
 
     def _open(self, prefix: str, move: Move, kind: RequestKind | None = None, **fields: Any) -> None:
-        """Open the operation of a deploy or a request of another kind. ``fields``: what it asks for in addition."""
+        """Open the operation of a deploy, or of a request of a different kind. ``fields``: further parameters of the
+        request.
+        """
         request = DeployRequest(
             job=JOB,
             reason="simulated",
@@ -191,7 +193,9 @@ class Schedule:
             files.removed |= set(gone)
 
     def _moved_input(self, move: Move) -> None:
-        """Move away all files whose batches are not committed, and those that arrive meanwhile, and back again."""
+        """Move away all files whose batches are not committed and those that arrive until then, and move them back
+        after a while.
+        """
         files, rows = self._world.input, self._world.rows_committed()
         if isinstance(files, InputFiles) and rows:
             first = rows[-1] + 1
@@ -201,7 +205,7 @@ class Schedule:
             self._scheduler.start(back, "world", files.away.clear, after_s=move.seconds)
 
     def _dropped_records(self, move: Move) -> None:
-        """Drop the oldest records whose batches are committed, as retention does."""
+        """Drop the oldest records whose batches are committed, as the topic's retention does."""
         topic = self._world.input
         # The offsets of a checkpoint may belong to an earlier topic.
         if not topic.begin and (rows := self._world.rows_committed()):
@@ -209,13 +213,13 @@ class Schedule:
             self._scheduler.say(f"fault: the topic drops the records before {topic.first}")
 
     def _recreated_topic(self, move: Move) -> None:
-        """Delete the topic and create it again, as after the loss of all brokers."""
+        """Delete the topic and recreate it, as after the loss of all brokers."""
         del move
         self._world.input.create_again(self._world.rows_seen())
         self._scheduler.say(f"fault: the topic is created again, and begins with row {self._world.input.begin}")
 
     def _late_input(self, move: Move) -> None:
-        """Let the next files arrive after later ones; one in three times with a modification time of long ago."""
+        """Make the next files arrive after later ones; one time in three, they have a modification time of long ago."""
         files = self._world.input
         if isinstance(files, InputFiles):
             rows = range(files.end() + 1, files.end() + 2 + int(4 * move.which))
@@ -225,7 +229,7 @@ class Schedule:
             self._scheduler.say(f"fault: the files of {told(rows)} arrive {move.seconds:g} s late{aged}")
 
     def _damage(self, move: Move) -> None:
-        """Delete or cut short a file of the current checkpoint, or delete all of it."""
+        """Delete or truncate a file of the current checkpoint, or delete the whole checkpoint."""
         if what := self._world.damage(move.which):
             self._scheduler.say(f"fault: {what}")
             self._outdated = True
@@ -269,7 +273,7 @@ class Schedule:
                 self._scheduler.thaw(process)
 
     def _settle(self) -> None:
-        """Wait for every request, continue an operation that is left open, start the job, and compare the rows."""
+        """Wait for every request, continue an operation that is still open, start the job, and compare the rows."""
         end = self._scheduler.now_s + _QUIET_S
         while self._scheduler.now_s < end and not all(caller.done for caller in self._callers):
             self._until(self._scheduler.now_s + _LOOK_S)
@@ -306,9 +310,9 @@ class Schedule:
                 check_snapshots(self._world)
 
     def _brought_back(self, number: int = 0) -> bool:
-        """Bring back a job whose driver cannot be observed: a stop reaches a driver that nobody sees. A copy replaces
-        a checkpoint that a driver whose end was only stated may still write. Return whether the job runs then.
-        ``number``: of the attempt.
+        """Bring back a job whose driver cannot be observed, and return whether the job runs afterwards. A stop reaches
+        a driver that nothing observes; a restored copy replaces a checkpoint that may still be written by a driver
+        whose end was only stated. ``number``: the number of the attempt.
         """
         if self._plan.drivers != LOCAL:
             self._follow(callers.stop(f"stop-unseen{number}"))
@@ -320,14 +324,14 @@ class Schedule:
         return not self._follow(callers.recover(f"mend-copy{number}", RecoveryAction.RESTORE)).refusal
 
     def _runs(self) -> bool:
-        """Whether the current driver runs, and no operation is about to change that."""
+        """Return whether the current driver runs and no operation is about to change that."""
         state = self._world.state
         return state.open_operation is None and self._world.is_running(state.serving_instance)
 
     def _watched(self) -> None:
-        """The watch lets a job run that should run, or has an open incident about it.
+        """Check that the watch keeps a job running that should run, or has an open incident about it.
 
-        A job that only a machine without a watch can observe is reported later.
+        A job that can only be observed from a machine without a watch is reported later.
         """
         self._until(self._scheduler.now_s + _WATCHED_S)
         end = self._scheduler.now_s + (0.0 if len(self._watches) > 1 else ELSEWHERE_S)
@@ -358,7 +362,7 @@ class Schedule:
                 self._brought_back(number + 1)
 
     def _follow(self, act: Act) -> Caller:
-        """Make a request, and once more on the other machine if the refusal says so."""
+        """Make a request, and repeat it on the other machine if the refusal recommends that."""
         last = self._wait_for(self._request(act))
         if "run the command on m2" in last.refusal:
             last = self._wait_for(self._request(act, machine="m2"))
@@ -374,12 +378,12 @@ class Schedule:
         return caller
 
     def _attend(self) -> None:
-        """Do what only a person can do."""
+        """Do everything that only a person can do."""
         self._approve()
         self._state_ends()
 
     def _approve(self) -> None:
-        """Answer what is asked now, as a person at work does."""
+        """Answer the open approval question, as a person at work does."""
         if self._world.rules.gap:
             return
         operation = self._world.state.open_operation
@@ -391,7 +395,7 @@ class Schedule:
             self._answering = self._request(act)
 
     def _state_ends(self) -> None:
-        """State the end of drivers whose end nothing can prove any more, as a person does who has looked."""
+        """State the end of drivers whose end nothing can prove any more, as a person does after checking."""
         if self._world.rules.gap:
             return
         for name, instance in self._world.state.instances.items():
@@ -403,7 +407,7 @@ class Schedule:
         return [*self._callers, *self._watches]
 
     def _calling(self) -> list[Process]:
-        """The living processes of callers and watches that have not ended."""
+        """Return the living processes of callers and watches that have not finished."""
         return [each.process for each in self._outside() if not each.done and each.process.alive]
 
     def _until(self, moment: float) -> None:

@@ -1,4 +1,6 @@
-"""A virtual clock and the actors that run on it, one at a time. The same seed gives the same order of steps."""
+"""A virtual clock and the actors that run on it, one at a time. The same seed always produces the same order of
+steps.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,22 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 START = 1_800_000_000.0
-"""The virtual time at which every simulation starts, seconds since 1970."""
+"""The virtual time at which every simulation starts, in seconds since 1970."""
 _START = datetime.fromtimestamp(START, UTC)
 _NEVER = float("inf")
 _LONGEST_STEP_S = 0.02
-"""A step at a seam takes up to this long, so that the actors' steps interleave in an order that the seed determines."""
+"""The longest time that a step at a seam takes, so that the actors' steps interleave in an order that the seed
+determines.
+"""
 
 
 class Violation(AssertionError):
-    """An invariant does not hold."""
+    """Raised when an invariant does not hold."""
 
 
 @dataclass(eq=False)
 class Process:
-    """A process on a machine: its actors stop for good when it dies, and for a while when it is frozen."""
+    """A process on a machine: its actors stop permanently when it dies, and temporarily while it is frozen."""
 
     name: str
     machine: str
@@ -36,25 +40,25 @@ class Process:
     alive: bool = True
     frozen: bool = False
     dies_with_parent: bool = False
-    """Whether the kernel ends it when its parent ends."""
+    """Whether the kernel kills this process when its parent terminates."""
     code: int | None = None
     """The exit code; negative for a signal. None while the process lives."""
     children: list[Process] = field(default_factory=list)
     environ: Mapping[str, str] = field(default_factory=dict)
-    """What its cluster adds to the environment."""
+    """The environment variables that its cluster adds."""
     asked_to_end_s: float = 0.0
-    """When it first got a SIGTERM; 0 before."""
+    """When the process received its first SIGTERM; 0 before that."""
     printed: str = ""
     """The last line of its output."""
     on_nudge: Callable[[], None] | None = None
     blind_until: float = 0.0
-    """Until when this process cannot reach the store."""
+    """The time until which this process cannot reach the store."""
     answered_s: float = float("-inf")
-    """When the store last answered this process."""
+    """When this process last received a response from the store."""
     held: list[tuple[Actor, int]] = field(default_factory=list)
 
     def tree(self) -> list[Process]:
-        """This process and all its descendants."""
+        """Return this process and all its descendants."""
         return [self, *(below for child in self.children for below in child.tree())]
 
 
@@ -66,17 +70,17 @@ class Actor:
     process: Process
     glet: greenlet
     chance: random.Random
-    """What actors of this name draw from."""
+    """The random generator that actors of this name draw from."""
     waiting: Callable[[], bool] | None = None
-    """What the actor waits for, besides its time; None if only for its time."""
+    """The condition for which the actor waits, besides its time; None if it waits only for its time."""
     ticket: int = 0
-    """The number of its present wait: an older entry of the queue is void."""
+    """The number of its present wait; queue entries with an older number are void."""
     done: bool = False
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the trace: when, who, what."""
+    """One line of the trace: the time, the actor and the event."""
 
     at: float
     actor: str
@@ -84,7 +88,7 @@ class Event:
 
 
 class Scheduler:
-    """Runs actors by their wake-up times; ties are broken by the order of the requests."""
+    """Runs actors in the order of their wake-up times; ties are broken by the order of the requests."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -110,34 +114,40 @@ class Scheduler:
 
     @property
     def chance(self) -> random.Random:
-        """The chance of the current actor: what one actor draws does not depend on how many steps another one takes."""
+        """Return the random generator of the current actor: what one actor draws does not depend on the number of steps
+        of a different actor.
+        """
         return self.current.chance if self.current is not None else self._chance_of_world
 
     @property
     def elsewhere(self) -> bool:
-        """Whether a thread calls that is none of the simulation's, such as one that an earlier test has left."""
+        """Return whether the calling thread does not belong to the simulation, such as one that an earlier test has
+        left running.
+        """
         return get_ident() != self._thread
 
     def strikes(self, share: float) -> bool:
-        """Draw whether a fault strikes now that meets this share of an actor's calls; none does outside of actors."""
+        """Draw whether a fault that affects this share of an actor's calls affects the present call; outside of actors
+        there are no faults.
+        """
         return bool(share) and self.current is not None and self.chance.random() < share
 
     # The clock
 
     def now(self) -> datetime:
-        """The virtual time, aware."""
+        """Return the virtual time, with its time zone."""
         return _START + timedelta(seconds=self.now_s)
 
     def unix(self) -> float:
-        """The virtual time in seconds since 1970."""
+        """Return the virtual time in seconds since 1970."""
         return START + self.now_s
 
     def monotonic(self) -> float:
-        """The virtual time in seconds since the start."""
+        """Return the virtual time in seconds since the start."""
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
-        """Let the current actor sleep; outside of an actor, let the time pass."""
+        """Suspend the current actor for a time; outside of an actor, advance the clock."""
         if self.elsewhere:
             time.sleep(seconds)
             return
@@ -164,7 +174,7 @@ class Scheduler:
         return actor
 
     def seam(self) -> None:
-        """A point at which other actors may run, and at which a fault may strike. Returns at a later time."""
+        """Mark a point at which other actors may run and a fault may be injected. Returns at a later virtual time."""
         if self.over:
             raise GreenletExit
         if (actor := self.current) is None:
@@ -174,7 +184,7 @@ class Scheduler:
 
     @contextmanager
     def in_no_time(self) -> Iterator[None]:
-        """Let no other actor run in this block: a rule that looks at the world takes no time."""
+        """Prevent other actors from running in this block, so that a rule that examines the world takes no time."""
         asking, self.current = self.current, None
         try:
             yield
@@ -182,7 +192,7 @@ class Scheduler:
             self.current = asking
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Let the current actor wait until the condition holds; return False if the time ran out first."""
+        """Suspend the current actor until the condition holds; return False if the time ran out first."""
         if condition():
             return True
         if self.current is None:
@@ -191,7 +201,9 @@ class Scheduler:
         return condition()
 
     def wake(self) -> None:
-        """Look again at the conditions of waiting actors. Call this after a change on which an actor may wait."""
+        """Check the conditions of waiting actors once more. Call this after any change for which an actor may be
+        waiting.
+        """
         for actor in list(self._waiting):
             if not actor.process.alive:
                 del self._waiting[actor]
@@ -201,7 +213,9 @@ class Scheduler:
                 self._push(actor, self.now_s)
 
     def break_rule(self, what: str) -> None:
-        """Note a broken rule and end the schedule. The code under test would handle an exception as one of its own."""
+        """Record a broken rule and end the schedule. An exception would not do, because the code under test would
+        handle it as one of its own.
+        """
         self.broken = self.broken or what
         self.say(f"BROKEN: {what}")
         if self.current is not None:
@@ -213,7 +227,7 @@ class Scheduler:
         self.trace.append(Event(self.now_s, self.current.name if self.current is not None else "world", what))
 
     def run(self, until_s: float, *, most_steps: int = 200_000) -> None:
-        """Run until the virtual time ``until_s``, or until no actor is left that can run."""
+        """Run until the virtual time ``until_s``, or until no actor that can run is left."""
         self._until_s, self._most_steps = until_s, most_steps
         while (actor := self._next()) is not None:
             self.current = actor
@@ -228,7 +242,7 @@ class Scheduler:
         self.now_s = max(self.now_s, until_s)
 
     def _next(self) -> Actor | None:
-        """Take the next actor from the queue, at its time; None if none is due."""
+        """Take the next actor from the queue and advance the clock to its time; return None if none is due."""
         queue = self._queue
         while queue and queue[0][0] <= self._until_s and self.steps < self._most_steps:
             at, _, actor, ticket = heappop(queue)
@@ -247,7 +261,7 @@ class Scheduler:
         return None
 
     def _leave(self, actor: Actor) -> None:
-        """Give way to the next actor, without a switch if that is the same one; the hub continues if none is due."""
+        """Switch to the next actor, unless that is the same one; if none is due, the hub continues."""
         following = self._next()
         if following is not actor:
             self.current = following
@@ -256,8 +270,8 @@ class Scheduler:
             raise GreenletExit
 
     def kill(self, process: Process, code: int) -> None:
-        """End one process; its children live on, unless they die with it. If the current actor belongs to a process
-        that ends, this call does not return.
+        """Kill one process; its children live on, except those that die with it. If the current actor belongs to a
+        process that is killed, this call does not return.
         """
         ended = [process] if process.alive else []
         for each in ended:
@@ -282,7 +296,7 @@ class Scheduler:
                 self._push(actor, self.now_s)
 
     def close(self) -> None:
-        """Release the suspended actors."""
+        """Terminate the suspended actors."""
         self.over = True
         for actor in self._actors:
             if not actor.done and actor.glet:

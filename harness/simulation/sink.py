@@ -1,4 +1,4 @@
-"""A table in memory that behaves as ``TableSink``, and an output without a fence, as of a user's function."""
+"""An in-memory table that behaves like ``TableSink``, and an output without a fence, like that of a user's function."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PLACE = f"{DATABASE}#totals"
 FUNCTION = "simulated:write"
 
 Written = dict[int, list[tuple[str, int]]]
-"""Row -> the batches that wrote it, each as checkpoint version and number."""
+"""Row -> the batches that wrote it, each as a checkpoint version and a batch number."""
 
 
 @dataclass
 class Row:
-    """The output's own record."""
+    """The output's own record of who writes it and up to which batch."""
 
     owner: str
     epoch: int
@@ -49,17 +49,18 @@ class Row:
 
 @dataclass
 class Output:
-    """What readers see, and the output's own record."""
+    """The rows that readers see, and the output's own record."""
 
     row: Row | None = None
     batches: Written = field(default_factory=dict)
     beside: dict[str, Output] = field(default_factory=dict)
-    """Checkpoint version -> what it writes in shadow, or wrote before it was replaced; readers do not see it."""
+    """Checkpoint version -> what it writes in shadow, or wrote before it was replaced; readers do not see this."""
 
     def swap_in(self, lineage: Sequence[str]) -> None:
-        """Show what the newest version of the lineage wrote beside, and keep what was shown; as ``swap_in`` of a table.
+        """Show readers what the newest version of the lineage wrote in shadow, and keep what was shown before, as
+        ``swap_in`` of a table does.
 
-        Nothing changes if a version of the lineage is shown already, or none has written beside.
+        Nothing changes if a version of the lineage is shown already, or if none has written in shadow.
         """
         row = self.row
         assert row is not None
@@ -79,7 +80,7 @@ class Output:
         self.batches, row.version, row.batch = coming.batches, coming.row.version, coming.row.batch
 
     def record(self) -> OutputRecord:
-        """The record that the output keeps of its batches."""
+        """Return the record that the output keeps of its batches."""
         rows = [each.row for each in (*self.beside.values(), self) if each.row is not None]
         last = {row.version: row.batch for row in rows if row.version and row.batch is not None}
         if self.row is None:
@@ -88,7 +89,7 @@ class Output:
 
 
 class _Simulated(Sink):
-    """A declaration in a world."""
+    """Base class of the sink declarations in a world."""
 
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update"})
 
@@ -96,11 +97,11 @@ class _Simulated(Sink):
         self._world = world
 
     def rehearse(self, batch: Any) -> None:
-        """Keep nothing."""
+        """Do nothing, because a rehearsal keeps no rows."""
 
 
 class SimulatedTable(_Simulated):
-    """The declaration of the table."""
+    """The sink declaration of the table."""
 
     kind: ClassVar[str] = "table"
 
@@ -116,7 +117,7 @@ class SimulatedTable(_Simulated):
 
 
 class SimulatedFunction(_Simulated):
-    """The declaration of the output without a fence."""
+    """The sink declaration of the output without a fence."""
 
     kind: ClassVar[str] = "foreach"
 
@@ -128,7 +129,7 @@ class SimulatedFunction(_Simulated):
 
 
 def answer(world: World, question: OutputQuestion) -> OutputAnswer:
-    """Tell without a writer what the table contains, as ``table_answer.answer``."""
+    """Report without a writer what the table contains, in place of ``table_answer.answer``."""
     world.scheduler.seam()
     output = world.output
     row, record = output.row, output.record()
@@ -144,7 +145,7 @@ def answer(world: World, question: OutputQuestion) -> OutputAnswer:
 
 
 def read_fences(world: World, place: str) -> list[Fence]:
-    """Tell who writes the table, as ``table_answer.read_fences``; raises NotFound before its first fence."""
+    """Report who writes the table, in place of ``table_answer.read_fences``; raises NotFound before its first fence."""
     world.scheduler.seam()
     row = world.output.row
     if row is None:
@@ -165,12 +166,12 @@ def read_fences(world: World, place: str) -> list[Fence]:
 
 
 def compute(batch: Frame) -> None:
-    """Run a batch and keep no row, as ``contract.compute``."""
+    """Compute a batch and discard its rows, in place of ``contract.compute``."""
     assert batch.rows is not None
 
 
 class TableWriter(SinkWriter):
-    """Writes a batch and its number in one transaction, if the epoch is still its own."""
+    """Writes a batch and its number in one transaction, if the table's epoch is still the writer's own."""
 
     def __init__(self, world: World, context: SinkContext) -> None:
         self._world, self._context = world, context
@@ -185,7 +186,7 @@ class TableWriter(SinkWriter):
 
     @property
     def _output(self) -> Output | None:
-        """What this writer writes; None without its shadow."""
+        """Return the output that this writer writes; None if its shadow does not exist."""
         return self._world.output.beside.get(self._context.version) if self._in_shadow else self._world.output
 
     def raise_fence(self) -> None:
@@ -287,7 +288,7 @@ class TableWriter(SinkWriter):
         return versions.judged(self._compare())
 
     def _compare(self) -> OutputComparison:
-        """Compare what readers see with this shadow, row by row."""
+        """Compare the rows that readers see with those of this shadow."""
         self._world.scheduler.seam()
         old, new = self._world.output, self._output
         if old.row is None or new is None or new.row is None:
@@ -302,17 +303,19 @@ class TableWriter(SinkWriter):
         )
 
     def close(self) -> None:
-        """No connection."""
+        """Do nothing, because there is no connection to close."""
 
 
 class FunctionWriter(SinkWriter):
-    """Writes each batch when it is called, at least once; row by row, so that a death leaves a part."""
+    """Writes each batch at least once, when it is called; it writes row by row, so that a death leaves part of a
+    batch.
+    """
 
     def __init__(self, world: World, context: SinkContext) -> None:
         self._world, self._context = world, context
 
     def raise_fence(self) -> None:
-        """No fence."""
+        """Do nothing, because the output has no fence."""
 
     def last_batch(self) -> int | None:
         return None
@@ -325,4 +328,4 @@ class FunctionWriter(SinkWriter):
             self._world.rules.written(written, self._context.version, batch_id, [row], shown=True)
 
     def close(self) -> None:
-        """No connection."""
+        """Do nothing, because there is no connection to close."""

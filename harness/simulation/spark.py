@@ -1,7 +1,7 @@
-"""Spark's micro-batch loop over a simulated input: plan, run the batch through ``foreachBatch``, commit.
+"""Spark's micro-batch loop over a simulated input: plan a batch, run it through ``foreachBatch``, commit it.
 
-Its checkpoint has the files of a real one. As in Spark 4.2.0, a start reruns a batch that was planned and not
-committed, and starts from the beginning in an empty directory.
+Its checkpoint has the same files as a real one. As in Spark 4.2.0, a query that starts reruns a batch that was planned
+but not committed, and starts from the beginning in an empty directory.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 
 _CONF = {"spark.sql.shuffle.partitions": "2"}
 _PAUSE_S = 2.0
-"""Between two triggers, as long as a row needs to arrive: a trigger without rows takes as many steps as an observation.
+"""The pause between two triggers, as long as a row needs to arrive: a trigger without rows takes as many steps as an
+observation.
 """
 
 _CHECKED_FIRST, _CHECKED_EVERY = 3, 4
-"""What readers see is compared after the first batches of a run, and after every fourth one: a row that is missing or
-there twice stays so.
+"""The rows that readers see are checked after each of the first three batches of a run, and after every fourth batch
+from then on: fewer checks suffice there, because a missing or duplicate row stays missing or duplicate.
 """
 
 
 class Frame:
-    """A batch's rows, or the streaming frame of a query."""
+    """The rows of a batch, or the streaming frame of a query."""
 
     schema = None
     """Simulated rows have no types."""
@@ -46,8 +47,8 @@ class Frame:
     def __init__(
         self, session: Session, planned: Sequence[int] = (), *, add: Callable[[Sequence[int]], None] = lambda _: None
     ) -> None:
-        """``planned``: the rows of the batch. Spark lists their files now, and leaves missing ones out.
-        ``add``: adds the rows to the state, each time the batch is computed.
+        """Create the frame. ``planned``: the rows of the batch, whose files Spark lists at this time, leaving out
+        missing ones. ``add``: adds the rows to the state, each time the batch is computed.
         """
         self.sparkSession, self._add = session, add
         # A topic that has dropped records ends the run before.
@@ -58,7 +59,7 @@ class Frame:
 
     @property
     def rows(self) -> list[int]:
-        """Compute the batch; a task fails on a file that was removed after the listing."""
+        """Compute the batch and return its rows; a task fails on a file that was removed after the listing."""
         if self.sparkSession is not None and not all(map(self.sparkSession.world.input.has, self._rows)):
             raise RuntimeError("a task has failed: a file or a record of the batch does not exist")
         self._add(self._rows)
@@ -70,49 +71,49 @@ class Frame:
 
     @property
     def writeStream(self) -> Start:  # noqa: N802
-        """Begin to start a run."""
+        """Return the builder of a run."""
         return Start(self)
 
 
 class Start:
-    """Collects the arguments of a run."""
+    """Collects the arguments of a run, like Spark's stream writer."""
 
     def __init__(self, frame: Frame) -> None:
         self._session = frame.sparkSession
         self._given: dict[str, Any] = {}
 
     def queryName(self, name: str) -> Start:  # noqa: N802
-        """As in Spark."""
+        """Set the name of the query, as in Spark."""
         self._given["name"] = name
         return self
 
     def outputMode(self, _mode: str) -> Start:  # noqa: N802
-        """As in Spark."""
+        """Accept an output mode, as in Spark, and ignore it."""
         return self
 
     def option(self, _key: str, value: str) -> Start:
-        """As in Spark; the checkpoint's location."""
+        """Set an option, as in Spark; the only one is the location of the checkpoint."""
         self._given["checkpoint"] = value
         return self
 
     def foreachBatch(self, gate: Callable[[Any, int], None]) -> Start:  # noqa: N802
-        """As in Spark."""
+        """Set the function that is called for each batch, as in Spark."""
         self._given["gate"] = gate
         return self
 
     def trigger(self, **_given: Any) -> Start:
-        """As in Spark."""
+        """Accept a trigger, as in Spark, and ignore it."""
         return self
 
     def start(self) -> Run:
-        """Start the run, asynchronously."""
+        """Start the run asynchronously, and return it."""
         run = Run(self._session, **self._given)
         run.start()
         return run
 
 
 class Session:
-    """A session and its JVM, which is a process of its own below the driver's."""
+    """A Spark session and its JVM, which is a child process of the driver."""
 
     def __init__(self, world: World, driver: Process) -> None:
         self.world, self.driver = world, driver
@@ -127,7 +128,9 @@ class Session:
         self.conf = SimpleNamespace(getAll={})
 
     def _end_with_python(self) -> None:
-        """Spark's gateway ends soon after its standard input was closed."""
+        """Terminate the JVM shortly after the driver has died, as Spark's gateway does when its standard input is
+        closed.
+        """
         scheduler = self.world.scheduler
         scheduler.wait(lambda: not self.driver.alive)
         scheduler.sleep(3.0 * scheduler.chance.random())
@@ -135,29 +138,29 @@ class Session:
 
     @property
     def dead(self) -> bool:
-        """Whether the JVM has ended."""
+        """Return whether the JVM has terminated."""
         return not self.jvm.alive
 
     def answers(self) -> bool:
-        """Whether the JVM answers."""
+        """Return whether the JVM responds."""
         return self.jvm.alive
 
     def kill(self) -> None:
-        """End the JVM and wait for its end."""
+        """Kill the JVM and wait for its end."""
         self.world.scheduler.kill(self.jvm, -9)
 
     def in_jvm(self, call: Callable[[], None]) -> None:
-        """Call into the JVM, and wait for the answer: a JVM that has died gives none. It does not notice the caller's
-        death.
+        """Call into the JVM and wait for the response: a JVM that has died sends none. The JVM does not notice the
+        caller's death.
         """
         _call_in(self.world.scheduler, self.jvm, f"{self.jvm.name} for Python", call)
 
     def ring_when_dead(self, _wakeups: Any) -> None:
-        """The driver looks often enough."""
+        """Do nothing, because the driver checks often enough."""
 
 
 class Run:
-    """One run of a query, in the JVM."""
+    """One run of a query in the JVM."""
 
     def __init__(self, session: Session, *, name: str, checkpoint: str, gate: Callable[[Any, int], None]) -> None:
         self._session, self.name, self._gate = session, name, gate
@@ -181,15 +184,15 @@ class Run:
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        """Whether the run goes on."""
+        """Return whether the run is still active."""
         return self._active and self._session.jvm.alive
 
     def start(self) -> None:
-        """Start its thread."""
+        """Start the thread of the run."""
         self._scheduler.start(self._session.jvm, f"{self._session.driver.name} {self.name}", self._loop)
 
     def stop(self) -> None:
-        """Stop between two triggers."""
+        """Stop the run between two triggers."""
         self._stopped = True
         self._scheduler.wake()
         self._scheduler.wait(lambda: not self.isActive, 5.0)
@@ -209,7 +212,7 @@ class Run:
         self._tell("onQueryTerminated", self._ended())
 
     def _read_checkpoint(self) -> None:
-        """Find out where to continue. As in Spark, a run reads this once and then relies on its memory."""
+        """Determine where to continue. As in Spark, a run reads this once and then relies on its memory."""
         self._input = self._world.input.reader(self._tree.fresh(), self._write, self._options())
         planned, committed = last_planned(self._tree.fresh()), last_committed(self._tree.fresh())
         self._next = 0 if committed is None else committed + 1
@@ -245,7 +248,7 @@ class Run:
         return StateStore(self._world, self._tree)
 
     def _options(self) -> dict[str, str]:
-        """The source's options in the place of the query's own."""
+        """Return the source's options that override those of the query."""
         return {}
 
     def _cleaned(self, rows: Sequence[int]) -> None:
@@ -260,7 +263,7 @@ class Run:
         self._in_python(lambda: self._gate(Frame(self._session, rows, add=add), number))
 
     def _in_python(self, call: Callable[[], None]) -> None:
-        """Call back into the driver's process, and wait for the answer: a process that has died gives none."""
+        """Call back into the driver's process and wait for the response: a process that has died sends none."""
         driver = self._session.driver
         _call_in(self._scheduler, driver, f"{driver.name} {self.name} in Python", call)
 
@@ -314,7 +317,9 @@ class Run:
 
 
 def _call_in(scheduler: Scheduler, process: Process, name: str, call: Callable[[], None]) -> None:
-    """Run ``call`` as an actor of another process; raises its error, or ConnectionError if the process has ended."""
+    """Run ``call`` as an actor of a different process; raises its error, or ConnectionError if the process has
+    terminated.
+    """
     errors: list[BaseException] = []
 
     def body() -> None:

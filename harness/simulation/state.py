@@ -1,4 +1,4 @@
-"""The state of a query: the rows that its batches have added up, in the files of one HDFS-backed store."""
+"""The state of a query: the rows that its batches have added up, in the files of one HDFS-backed state store."""
 
 from __future__ import annotations
 
@@ -34,24 +34,26 @@ _DESCRIPTIONS = {
     f"{_STORE}/_metadata/schema": b"\x00\x02v2",
 }
 _SNAPSHOT_EVERY = 5
-"""Spark writes a snapshot after ten changes."""
+"""A snapshot is written after this many changes; Spark writes one after ten."""
 
 
 class StateLost(Exception):
-    """Spark cannot load the state of a batch, because a file of it is missing."""
+    """Raised when Spark cannot load the state of a batch, because a file of it is missing."""
 
 
 class StateStore:
-    """The state as one run sees it: read once, and then kept in memory."""
+    """The state as one run sees it: it is read once, and then kept in memory."""
 
     def __init__(self, world: World, tree: Tree, *, whole: bool = True) -> None:
-        """``whole``: whether every batch has the rows after those of the batch before it."""
+        """Open the state; ``whole``: whether every batch must continue with the rows that follow those of the batch
+        before it.
+        """
         self._world, self._tree, self._whole = world, tree, whole
         self._loaded: dict[int, tuple[int, ...]] = {0: ()}
         """Version -> the rows in it."""
 
     def add(self, batch: int, rows: Sequence[int]) -> None:
-        """Add the rows of a batch, which makes the version after it; a batch that runs again replaces its version."""
+        """Add the rows of a batch, which creates the version after it; a batch that is rerun replaces its version."""
         before = self.load(batch)
         if twice := set(before).intersection(rows):
             self._world.scheduler.break_rule(f"batch {batch} adds row {min(twice)} to a state that has it")
@@ -71,15 +73,15 @@ class StateStore:
         self._loaded = {batch: before, batch + 1: after}
 
     def _may_lack(self, rows: set[int]) -> bool:
-        """Whether this is a shadow, and the files of these rows were deleted before it could list them. It never
-        catches up.
+        """Return whether this is a shadow that never catches up, because the files of these rows were deleted before it
+        could list them.
         """
         world = self._world
         removed = world.input.removed if isinstance(world.input, InputFiles) else set()
         return rows <= removed and world.current_checkpoint() != self._tree.where("")
 
     def load(self, version: int) -> tuple[int, ...]:
-        """Return the rows in a version, from the newest snapshot and every change after it."""
+        """Return the rows in a version, from the newest snapshot and every change after it; raises StateLost."""
         if version in self._loaded:
             return self._loaded[version]
         self._world.scheduler.seam()
@@ -100,7 +102,9 @@ class StateStore:
 
 
 def export_state(checkpoint: Path, target: Path, *, batch: int | None = None) -> None:
-    """As ``exporting.export_state``, whose process reads the state with Spark: one file per store."""
+    """Write one file per state store, in place of ``exporting.export_state``, whose process reads the state with
+    Spark.
+    """
     del checkpoint
     target.mkdir(parents=True)
     (target / "0.parquet").write_text(f"state after batch {batch}")

@@ -1,4 +1,4 @@
-"""Where checkpoints are: on a disk, in HDFS or in a bucket of S3."""
+"""The storage of checkpoints: a disk, HDFS or an S3 bucket."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 from streamkeeper.model.runner_kinds.yarn_kind import YARN
 
 ROOT = "/simulated"
-"""Above every local path; the real disk has no such folder."""
+"""The folder above every local path; the real disk has no such folder."""
 _BUCKET = "s3a://simulated"
 CHECKPOINTS = {
     LOCAL: f"{ROOT}/checkpoints",
     KUBERNETES: f"{_BUCKET}/checkpoints",
     YARN: "hdfs://namenode:8020/checkpoints",
 }
-"""Where drivers run -> where their checkpoints are."""
+"""Where drivers run -> the location of their checkpoints."""
 
 
 class Storages:
-    """All files of a world, and the trees that show them. ``lost``: returns the share of requests that fail."""
+    """All files of a world, and the trees through which they are accessed. ``lost``: returns the share of requests that
+    fail.
+    """
 
     def __init__(self, scheduler: Scheduler, lost: Callable[[], float]) -> None:
         self.files = Files(lambda: int(1e9 * scheduler.unix()))

@@ -1,4 +1,6 @@
-"""A store in memory: the same contract as the real ones, with outages, lost answers, and older copies put back."""
+"""An in-memory store with the same contract as the real ones, with outages, lost responses, and older copies that are
+put back.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ check_key, check_prefix = lru_cache(65536)(keys.check_key), lru_cache(8192)(keys
 
 
 class Disk:
-    """The values of a store. All processes share it."""
+    """The values of a store, shared by all processes."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -28,7 +30,7 @@ class Disk:
         self.on_drop: Callable[[str], None] = lambda key: None
 
     def get(self, key: str) -> bytes | None:
-        """The value; None if there is none."""
+        """Return the value of a key; None if the key does not exist."""
         return self._values.get(key)
 
     def put(self, key: str, value: bytes) -> None:
@@ -38,7 +40,7 @@ class Disk:
         self._values[key] = value
 
     def create(self, key: str, value: bytes) -> bool:
-        """Set a value that does not exist yet; return whether it did not."""
+        """Set a value whose key does not exist yet; return False, without a change, if it does."""
         if key in self._values:
             return False
         self.put(key, value)
@@ -52,13 +54,13 @@ class Disk:
             self._keys.remove(key)
 
     def below(self, prefix: str, after: str) -> list[str]:
-        """The keys with the prefix that are greater than ``after``, in order."""
+        """Return the keys with the prefix that are greater than ``after``, in order."""
         start = bisect_right(self._keys, max(after, prefix))
         # No key contains the greatest character.
         return self._keys[start : bisect_left(self._keys, f"{prefix}{_GREATEST}", start)]
 
     def copy(self) -> dict[str, bytes]:
-        """A copy of all values."""
+        """Return a copy of all values."""
         return dict(self._values)
 
     def put_back(self, copy: dict[str, bytes]) -> None:
@@ -69,7 +71,7 @@ class Disk:
 class SimulatedStore(Store):
     """One process's access to the store.
 
-    ``lost``: returns the share of calls that fail, half of them after their effect.
+    ``lost``: returns the share of calls that fail, half of them after they have taken effect.
     """
 
     def __init__(

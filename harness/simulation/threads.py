@@ -1,4 +1,4 @@
-"""The parts of ``threading`` and ``queue`` that a driver uses, on actors of a scheduler."""
+"""The parts of ``threading`` and ``queue`` that a driver uses, implemented with actors of a scheduler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.simulation.scheduler import Actor, Scheduler
 
 
 class ActorLock:
-    """A lock that one actor holds; ``again``: whether its holder may take it again."""
+    """A lock that one actor holds; ``again``: whether its holder may acquire it a second time."""
 
     def __init__(self, scheduler: Scheduler, *, again: bool) -> None:
         self._scheduler, self._again = scheduler, again
@@ -19,7 +19,7 @@ class ActorLock:
         self._depth = self._wanted = 0
 
     def acquire(self) -> bool:
-        """Wait for the lock and take it. The lock of an actor whose process has died is never free again."""
+        """Wait for the lock and acquire it. A lock whose holder's process has died is never released."""
         me = self._scheduler.current
         if me is None or (self._again and self._owner is me):
             self._depth += 1
@@ -35,7 +35,7 @@ class ActorLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._depth -= 1
         if self._depth <= 0:
             self._owner, self._depth = None, 0
@@ -50,7 +50,7 @@ class ActorLock:
 
 
 class ActorCondition:
-    """A condition over a lock."""
+    """A condition variable over a lock."""
 
     def __init__(self, scheduler: Scheduler, lock: ActorLock) -> None:
         self._scheduler, self._lock = scheduler, lock
@@ -64,27 +64,27 @@ class ActorCondition:
             self._lock.acquire()
 
     def notify_all(self) -> None:
-        """Wake those who wait."""
+        """Wake the actors that are waiting."""
         self._scheduler.wake()
 
 
 class ActorEvent:
-    """A flag on which actors wait."""
+    """A flag for which actors wait."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._is_set = scheduler, False
 
     def set(self) -> None:
-        """Raise the flag."""
+        """Set the flag."""
         self._is_set = True
         self._scheduler.wake()
 
     def is_set(self) -> bool:
-        """Whether the flag is raised."""
+        """Return whether the flag is set."""
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the flag; return whether it is raised."""
+        """Wait for the flag; return whether it is set."""
         return self._scheduler.wait(self.is_set, timeout)
 
 
@@ -105,48 +105,48 @@ class ActorThread:
         self._actor: Actor | None = None
 
     def start(self) -> None:
-        """Start it."""
+        """Start the thread."""
         current = self._scheduler.current
         assert current is not None
         self._actor = self._scheduler.start(current.process, f"{current.process.name} {self._name}", self._run)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end."""
+        """Wait until the thread has finished."""
         actor = self._actor
         if actor is not None:
             self._scheduler.wait(lambda: actor.done or not actor.process.alive, timeout)
 
 
 class Threading:
-    """Stands for the module ``threading``."""
+    """A replacement of the module ``threading``."""
 
     def __init__(self, present: Callable[[], Scheduler]) -> None:
-        """``present``: returns the scheduler of the simulation that runs."""
+        """Store ``present``, which returns the scheduler of the simulation that is running."""
         self._present = present
 
     def Lock(self) -> ActorLock:  # noqa: N802
-        """As in ``threading``."""
+        """Return a lock, as in ``threading``."""
         return ActorLock(self._present(), again=False)
 
     def RLock(self) -> ActorLock:  # noqa: N802
-        """As in ``threading``."""
+        """Return a reentrant lock, as in ``threading``."""
         return ActorLock(self._present(), again=True)
 
     def Condition(self, lock: ActorLock) -> ActorCondition:  # noqa: N802
-        """As in ``threading``."""
+        """Return a condition variable, as in ``threading``."""
         return ActorCondition(self._present(), lock)
 
     def Event(self) -> ActorEvent:  # noqa: N802
-        """As in ``threading``."""
+        """Return an event, as in ``threading``."""
         return ActorEvent(self._present())
 
     def Thread(self, **given: Any) -> ActorThread:  # noqa: N802
-        """As in ``threading``."""
+        """Return a thread, as in ``threading``."""
         return ActorThread(self._present(), **given)
 
 
 class ActorQueue:
-    """As in ``queue``."""
+    """A queue for actors, like ``SimpleQueue`` in ``queue``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -158,20 +158,20 @@ class ActorQueue:
         self._scheduler.wake()
 
     def get(self, timeout: float | None = None) -> Any:
-        """Return the oldest item; raises Empty after ``timeout`` seconds."""
+        """Return the oldest item; raises Empty if none arrives within ``timeout`` seconds."""
         if not self._scheduler.wait(lambda: bool(self._items), timeout):
             raise queue.Empty
         return self._items.pop(0)
 
     def get_nowait(self) -> Any:
-        """Return the oldest item; raises Empty without one."""
+        """Return the oldest item; raises Empty if the queue is empty."""
         if not self._items:
             raise queue.Empty
         return self._items.pop(0)
 
 
 class Queues:
-    """Stands for the module ``queue``."""
+    """A replacement of the module ``queue``."""
 
     Empty = queue.Empty
 
@@ -179,28 +179,28 @@ class Queues:
         self._present = present
 
     def SimpleQueue(self) -> ActorQueue:  # noqa: N802
-        """As in ``queue``."""
+        """Return a queue, as in ``queue``."""
         return ActorQueue(self._present())
 
 
 class InTurn:
-    """Stands for ``ThreadPoolExecutor``: the calls run one after another, in the actor that waits for them."""
+    """A replacement of ``ThreadPoolExecutor``: the calls run one after the other, in the actor that waits for them."""
 
     def __init__(self, workers: int = 1, **_: Any) -> None:
-        """As in ``concurrent.futures``."""
+        """Accept the arguments of the executor in ``concurrent.futures`` and ignore them."""
 
     def __enter__(self) -> InTurn:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left to wait for."""
+        """Do nothing, because no call is left to wait for."""
 
     def map(self, call: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
-        """As in ``concurrent.futures``."""
+        """Return the results of the calls, as in ``concurrent.futures``."""
         return map(call, *items)
 
     def submit(self, call: Callable[..., Any], *given: Any) -> Future[Any]:
-        """As in ``concurrent.futures``; the call has ended when this returns."""
+        """Return the future of a call, as in ``concurrent.futures``; the call has finished when this returns."""
         done: Future[Any] = Future()
         try:
             done.set_result(call(*given))

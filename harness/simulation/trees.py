@@ -1,4 +1,4 @@
-"""Checkpoints in memory: files below one root, which all processes of a simulation share."""
+"""In-memory checkpoints: files below one root, which all processes of a simulation share."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ check_inside = lru_cache(16384)(trees.check_inside)
 
 
 class Files:
-    """A disk with the files of checkpoints; paths are absolute. It has no links.
+    """A disk with the files of checkpoints, without links; paths are absolute.
 
-    ``now_ns``: the time of a change.
+    ``now_ns``: returns the time of a change, in nanoseconds.
     """
 
     def __init__(self, now_ns: Callable[[], int] = lambda: 0) -> None:
@@ -29,18 +29,18 @@ class Files:
         self._inodes = 0
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted, with ``/`` after those of folders."""
+        """Return the sorted names in a folder; names of folders have ``/`` at the end."""
         inside = self._folders.get(folder)
         return sorted(f"{name}/" if found is None else name for name, found in inside.items()) if inside else []
 
     def get(self, path: str) -> tuple[bytes, Stamp] | None:
-        """A file's content and stamp; None if there is no file."""
+        """Return a file's content and stamp; None if the file does not exist."""
         folder, _, name = path.rpartition("/")
         inside = self._folders.get(folder)
         return inside.get(name) if inside is not None else None
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder."""
+        """Return whether a folder exists."""
         return path in self._folders
 
     def create(self, path: str, content: bytes) -> None:
@@ -60,7 +60,7 @@ class Files:
         del self._folders[folder][name]
 
     def below(self, root: str) -> dict[str, tuple[bytes, Stamp]]:
-        """Path below ``root`` -> content and stamp."""
+        """Return path below ``root`` -> content and stamp."""
         above = f"{root}/"
         return {
             f"{folder}/{name}"[len(above) :]: found
@@ -96,7 +96,7 @@ class Files:
 
 
 class _InMemory(Tree):
-    """What the simulated trees have in common. ``_root``: the path, or the URL, of the tree."""
+    """The common base class of the simulated trees. ``_root``: the path, or the URL, of the tree."""
 
     _root: str
     _files: Files
@@ -169,7 +169,9 @@ class _InMemory(Tree):
 
 
 class SimulatedTree(_InMemory, LocalTree):
-    """A tree of the simulated disk; other code sees a local directory. ``seam``: called before each access."""
+    """A tree of the simulated disk, which other code treats as a local directory. ``seam``: called before each
+    access.
+    """
 
     def __init__(
         self, files: Files, root: Path, *, lasting: bool = True, seam: Callable[[], None] = lambda: None
@@ -179,8 +181,8 @@ class SimulatedTree(_InMemory, LocalTree):
 
 
 class SharedTree(_InMemory):
-    """A tree that every machine reaches, as in HDFS. ``seam``: called before each access; raises StoreUnavailable if
-    the storage does not answer.
+    """A tree that every machine can reach, as in HDFS. ``seam``: called before each access; raises StoreUnavailable if
+    the storage does not respond.
     """
 
     def __init__(self, files: Files, url: str, *, seam: Callable[[], None] = lambda: None) -> None:

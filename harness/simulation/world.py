@@ -53,14 +53,14 @@ _SINKS: dict[OutputKind, Callable[[World], Sink]] = {
 
 
 class World:
-    """The simulated installation with its job."""
+    """A simulated installation with its job."""
 
     def __init__(
         self, scheduler: Scheduler, *, output: OutputKind, files: bool, cleaner: bool, stateful: bool, drivers: str
     ) -> None:
-        """``files``: whether the input is a directory of files, instead of a topic. ``cleaner``: whether Spark deletes
-        the files of committed batches. ``stateful``: whether the query keeps state. ``drivers``: where drivers
-        run: LOCAL, on the machines of their callers; KUBERNETES or YARN.
+        """Create the world. ``files``: whether the input is a directory of files, instead of a topic. ``cleaner``:
+        whether Spark deletes the files of committed batches. ``stateful``: whether the query keeps state. ``drivers``:
+        where drivers run: LOCAL, on the machines of their callers; KUBERNETES or YARN.
         """
         self.scheduler, self.kind, self.stateful = scheduler, output, stateful
         self.settings = Settings(
@@ -110,7 +110,7 @@ class World:
         stateful: bool = False,
         drivers: str = LOCAL,
     ) -> Iterator[World]:
-        """Yield a world with three registered releases, in which nothing runs yet."""
+        """Yield a world with three registered releases, in which no process runs yet."""
         scheduler = Scheduler(seed)
         world = cls(scheduler, output=output, files=files, cleaner=cleaner, stateful=stateful, drivers=drivers)
         with in_place(world):
@@ -128,23 +128,23 @@ class World:
     # Access for the simulated processes
 
     def store_of(self, process: Process | None) -> SimulatedStore:
-        """A process's access to the store."""
+        """Return a process's access to the store."""
         return SimulatedStore(
             self.disk, self.scheduler, process, lost=lambda: self.lost if process is not None else 0.0
         )
 
     def store_of_current(self) -> SimulatedStore:
-        """The access of the process that runs now."""
+        """Return the current process's access to the store."""
         current = self.scheduler.current
         return self.store_of(current.process if current is not None else None)
 
     def site_of(self, process: Process) -> Installation:
-        """The installation as a process sees it."""
+        """Return the installation as a process sees it."""
         store = self.store_of(process)
         return Installation(settings=self.settings, store=store, runner=runner_of(self, store))
 
     def crash_point(self, name: str) -> None:
-        """A failpoint of the real code is a seam."""
+        """Pass a failpoint of the real code, which is a seam of the simulation."""
         if self.scheduler.current is not None and not self.scheduler.elsewhere:
             self.covered.points.add(name)
             if name == "driver.batch.before":
@@ -154,21 +154,21 @@ class World:
             self.scheduler.seam()
 
     def next_pid(self) -> int:
-        """A process id that was not used before."""
+        """Return a process id that was never used before."""
         self._pids += 1
         return self._pids
 
     @property
     def here(self) -> str:
-        """The machine of the process that runs now."""
+        """Return the machine of the current process."""
         current = self.scheduler.current
         return current.process.machine if current is not None else "m1"
 
     def start_supervisor(
         self, job: str, instance: str, *, machine: str = "", environ: Mapping[str, str] = _NOTHING, after_s: float = 0.0
     ) -> Process:
-        """Start the process above a driver; ``machine``: where, by default on that of the process that runs now;
-        ``environ``: what its cluster adds to its environment.
+        """Start a supervisor, the process above a driver. ``machine``: where it starts, by default on the current
+        process's machine; ``environ``: the variables that its cluster adds to its environment.
         """
         process = Process(instance, machine or self.here, environ=environ)
         self.supervisors.setdefault(instance, []).append(process)
@@ -186,25 +186,25 @@ class World:
         return process
 
     def living(self, instance: str, machine: str) -> list[Process]:
-        """The living processes of an instance on a machine, its supervisor first."""
+        """Return the living processes of an instance on a machine, its supervisor first."""
         found = [process for root in self.supervisors.get(instance, ()) for process in root.tree()]
         return [process for process in found if process.alive and process.machine == machine]
 
     def processes(self) -> list[Process]:
-        """All living processes of drivers and supervisors."""
+        """Return all living processes of drivers and supervisors."""
         roots = [root for started in self.supervisors.values() for root in started]
         return [each for root in roots for each in root.tree() if each.alive]
 
     def tree_at(self, location: str, *, lasting: bool = True) -> Tree:
-        """The tree at a location, in memory."""
+        """Return the in-memory tree at a location."""
         return self._storages.tree_at(location, lasting=lasting)
 
     def is_running(self, instance: str) -> bool:
-        """Whether any process of an instance lives."""
+        """Return whether any process of an instance is alive."""
         return any(self.living(instance, machine) for machine in self.boots)
 
     def open_checkpoint(self, tree: Tree) -> str:
-        """Return the query's id in a checkpoint; Spark creates the file if it is missing."""
+        """Return the query's id in a checkpoint; like Spark, create the metadata file if it is missing."""
         path = f"{tree.spark_path}/metadata"
         if (found := self.files.get(path)) is not None:
             return str(msgspec.json.decode(found[0])["id"])
@@ -220,22 +220,26 @@ class World:
 
     @property
     def state(self) -> JobState:
-        """The job's state as recorded."""
+        """Return the job's state as the journal records it."""
         return Journal(self.store_of(None), JOB, writer="test").state()
 
     def take_time(self) -> None:
-        """A write takes long while the output is slow."""
+        """Wait until the output is no longer slow, as a write to it does."""
         left = self.slow_until_s - self.scheduler.now_s
         if left > 0:
             self.scheduler.sleep(left)
 
     def current_checkpoint(self) -> str:
-        """The directory of the current checkpoint version; empty without one, or if the journal has a gap."""
+        """Return the directory of the current checkpoint version; empty if there is none, or if the journal has a
+        gap.
+        """
         current = None if self.rules.gap else self.state.current_version(QUERY)
         return f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}" if current is not None else ""
 
     def rows_committed(self) -> Sequence[int]:
-        """The rows up to the newest committed batch of the current checkpoint version; none if it is damaged."""
+        """Return the rows up to the newest committed batch of the current checkpoint version; no rows if it is
+        damaged.
+        """
         if not (root := self.current_checkpoint()):
             return ()
         try:
@@ -245,8 +249,8 @@ class World:
             return ()
 
     def lacks_records(self) -> bool:
-        """Whether the topic does not have the next record of the current checkpoint version, because it was dropped, or
-        because the topic was created again and is still shorter.
+        """Return whether the topic lacks the next record of the current checkpoint version, because the record was
+        dropped, or because the topic was recreated and is still shorter.
         """
         if self.input.begin:
             current = None if self.rules.gap else self.state.current_version(QUERY)
@@ -255,14 +259,14 @@ class World:
         return self.input.first > (rows[-1] + 1 if rows else 0)
 
     def rows_to(self, tree: Tree, batch: int) -> Sequence[int]:
-        """The rows up to a planned batch of a checkpoint."""
+        """Return the rows up to a planned batch of a checkpoint."""
         reader = self.input.reader(tree, lambda *_: None)
         (end,) = read_offsets(tree, batch).ends.values()
         return reader.rows_to(reader.position(end))
 
     def offset_of(self, version: str) -> int:
-        """The offset after the last planned batch of a checkpoint version, or of the one that it continues; 0 without
-        any, or if the plan is damaged. Only for a topic.
+        """Return the offset after the last planned batch of a checkpoint version, or of the version that it continues;
+        0 if there is no such batch, or if the plan is damaged. Only for a topic.
         """
         tree = self.tree_at(f"{self.settings.checkpoints}/{JOB}/{QUERY}/{version}").fresh()
         batch = last_planned(tree)
@@ -276,14 +280,14 @@ class World:
         return self.input.reader(tree, lambda *_: None).position(end)
 
     def boot(self, machine: str) -> None:
-        """Restart a machine, which ends every driver there."""
+        """Restart a machine, which kills every driver there."""
         self.boots[machine] = f"-:{machine}-{self.scheduler.now_s:.0f}:4026531836:0"
         for each in self.processes():
             if each.machine == machine:
                 self.scheduler.kill(each, -9)
 
     def suspend(self, seconds: float) -> None:
-        """Let the time pass without any step."""
+        """Let the time pass without a step of any actor."""
         self.scheduler.now_s += seconds
         self.input.gap_s += seconds
 
@@ -298,7 +302,7 @@ class World:
             self.rules.gap = True
 
     def copy_checkpoints(self) -> dict[str, bytes]:
-        """Return path -> content of all checkpoints, without the claims beside them."""
+        """Return path -> content of all checkpoints, without the claims that are stored beside them."""
         found = self.files.below(self.settings.checkpoints)
         return {path: content for path, (content, _) in found.items() if f"/{FOLDER}/" not in path}
 
@@ -317,7 +321,7 @@ class World:
         return deepcopy(self.output)
 
     def put_back_output(self, copy: Any) -> None:
-        """Replace the output by a copy; None: by nothing."""
+        """Replace the output by a copy; None: delete the output."""
         if self.kind is OutputKind.FILES:
             self.files.clear(file_output.PLACE)
             for path, content in (copy or {}).items():
@@ -326,7 +330,9 @@ class World:
             self.output = deepcopy(copy) if copy is not None else Output()
 
     def damage(self, which: float) -> str:
-        """Damage the current checkpoint; ``which``: from 0 to 1. Returns what was done; empty without a checkpoint."""
+        """Damage the current checkpoint and return what was done; empty without a checkpoint. ``which``: from 0 to 1,
+        selects the damage.
+        """
         root = self.current_checkpoint()
         if not root:
             return ""
@@ -347,8 +353,8 @@ class World:
     # What is compared
 
     def check_shown(self) -> None:
-        """Check what readers of files see: each row once, and every row before the last. A table is checked with every
-        write.
+        """Check what readers of files see: each row once, and every row before the last. A table is checked at every
+        write instead.
         """
         if self.kind is not OutputKind.FILES:
             return
@@ -359,7 +365,7 @@ class World:
             self.scheduler.break_rule(f"a batch is committed, and readers see {told(sorted(seen))}")
 
     def _files_seen(self) -> list[int] | None:
-        """The rows that readers of files see; None if they cannot be read."""
+        """Return the rows that readers of files see; None if the files cannot be read."""
         try:
             with self.scheduler.in_no_time():
                 return file_output.rows_seen(local_directory(file_output.PLACE))
@@ -367,13 +373,13 @@ class World:
             return None
 
     def rows_seen(self) -> Container[int]:
-        """The rows that readers of the output see."""
+        """Return the rows that readers of the output see."""
         if self.kind is OutputKind.FILES:
             return set(self._files_seen() or ())
         return {row for row, batches in self.output.batches.items() if batches}
 
     def is_complete(self) -> bool:
-        """Whether readers see every row that has arrived."""
+        """Return whether readers see every row that has arrived."""
         return not self._missing()
 
     def _missing(self) -> list[int]:
@@ -388,7 +394,7 @@ class World:
         return [row for row in range(self.input.end()) if row not in seen and row not in exempt]
 
     def check_complete(self) -> None:
-        """Readers see every row that has arrived, and none twice."""
+        """Check that readers see every row that has arrived, and none twice; raises Violation."""
         missing = self._missing()
         self.check_shown()
         if missing:
@@ -398,5 +404,5 @@ class World:
 
 
 def _number(name: str) -> int:
-    """The number in a file's name."""
+    """Return the number in a file's name."""
     return int("".join(filter(str.isdigit, name)) or -1)

@@ -1,9 +1,10 @@
-"""A YARN cluster of two nodes, as its ResourceManager and its NodeManagers report it: also wrong, late, or not at all.
+"""A YARN cluster of two nodes as its ResourceManager and its NodeManagers report it; the reports may be wrong, late, or
+missing.
 
 A NodeManager starts each application's supervisor, and reports its exit code. The ResourceManager counts a killed
-application as ended at once, and gives up a silent node although its processes run on. A NodeManager that has
-restarted knows nothing of the containers that it has left running. What the ResourceManager has dropped is asked to end
-by its own reports, if they reach the ResourceManager.
+application as terminated at once, and gives up a silent node although its processes keep running. A NodeManager that
+has restarted has no record of the containers that it has left running. The supervisor of an application that the
+ResourceManager has dropped is asked to terminate in response to its own reports, if they reach the ResourceManager.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ if TYPE_CHECKING:
 
 MANAGER = "http://simulated:8088"
 _EXPIRED_S = 100.0
-"""After how long without a report the ResourceManager gives a node up; ten minutes are usual."""
+"""The time without a report after which the ResourceManager gives a node up; ten minutes are usual."""
 _LEFT_S = 3.0
-"""Within this time a NodeManager ends what a container's first process has left running."""
+"""The time within which a NodeManager kills what a container's first process has left running."""
 _LISTED_S = 1.5
-"""How long a NodeManager lists a container that has ended."""
+"""How long a NodeManager lists a container that has terminated."""
 _TOLD_S = 2.0
-"""Within this time a supervisor's reports notice that its application was dropped."""
+"""The time within which a supervisor learns from its reports that its application was dropped."""
 _SKEW_S = 30.0
-"""How far the clocks of two machines may differ, for the real runner."""
+"""How far the clocks of two machines may differ, as assumed by the real runner."""
 _LOST_NODE = -100
 _KILLED = "Application application was killed by user dr.who"
 
 
 @dataclass(eq=False)
 class _Application:
-    """An application as the ResourceManager knows it, and what its NodeManager does."""
+    """An application as the ResourceManager has recorded it, and the state of its NodeManager."""
 
     id: str
     job: str
@@ -55,42 +56,44 @@ class _Application:
     started_ms: int = 0
     """When its attempt was started; 0 before it has a container."""
     ordered: bool = False
-    """Whether its NodeManager has to kill its container."""
+    """Whether its NodeManager has the order to kill its container."""
     kept_from: float = float("inf")
-    """The start of the NodeManager that knows its container."""
+    """The start time of the NodeManager that has a record of its container."""
     listed: str = ""
-    """The state in which its NodeManager lists its container; empty if it does not."""
+    """The state in which its NodeManager lists its container; empty if the container is not listed."""
     root: Process | None = None
     """The supervisor; None until the NodeManager has started it."""
     told_code: bool = False
-    """Whether its NodeManager has reported an exit code before the ResourceManager counted it as ended."""
+    """Whether its NodeManager has reported an exit code before the ResourceManager counted it as terminated."""
     forgotten: bool = False
-    """Whether the ResourceManager has no record of it any more."""
+    """Whether the ResourceManager has lost its record of the application."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the ResourceManager counts it as ended, or has forgotten it."""
+        """Return whether the ResourceManager counts the application as terminated, or has lost its record."""
         return self.forgotten or self.finished_ms > 0
 
     @property
     def is_known(self) -> bool:
-        """Whether the NodeManager that has started its container still runs."""
+        """Return whether the NodeManager that has started the container is still running."""
         return self.kept_from == self.node.started_s
 
     @property
     def is_unproven(self) -> bool:
-        """Whether neither its exit code nor a NodeManager that is old enough can prove its end."""
+        """Return whether neither the exit code nor a NodeManager that is old enough can prove that the application has
+        terminated.
+        """
         is_young = 1000.0 * (START + self.node.started_s + _SKEW_S) > self.started_ms
         return not self.told_code and (self.forgotten or not self.is_known or is_young)
 
     @property
     def attempt(self) -> str:
-        """The id of its only attempt."""
+        """Return the id of the application's only attempt."""
         return f"{self.id.replace('application', 'appattempt')}_000001"
 
 
 class Yarn(Cluster):
-    """The ResourceManager's applications, and what runs on its nodes."""
+    """The ResourceManager's applications, and the processes that run on its nodes."""
 
     name = "the ResourceManager"
 
@@ -107,7 +110,9 @@ class Yarn(Cluster):
         return f"application_1_{self._ids:04d}"
 
     def submit(self, application: str, job: str, instance: str) -> None:
-        """Accept an application, which one of the nodes starts soon; a second submission changes nothing."""
+        """Accept an application, which one of the nodes starts shortly afterwards; a second submission changes
+        nothing.
+        """
         if application in self._applications:
             return
         node = self._nodes[NODES[self._ids % len(NODES)]]
@@ -116,7 +121,7 @@ class Yarn(Cluster):
         self._scheduler.start(agent, agent.name, lambda: self._run(found), after_s=self._scheduler.chance.random())
 
     def report(self, application: str) -> ApplicationReport | None:
-        """Report on an application."""
+        """Return the report of an application; None if the ResourceManager has no record of it."""
         found = self._applications.get(application)
         if found is None or found.forgotten:
             return None
@@ -126,7 +131,7 @@ class Yarn(Cluster):
         )
 
     def attempts(self, application: str) -> list[Attempt]:
-        """Report the attempts to run an application."""
+        """Return the attempts to run an application."""
         found = self._applications.get(application)
         if found is None or found.forgotten:
             return []
@@ -142,27 +147,29 @@ class Yarn(Cluster):
         ]
 
     def end_container(self, container: str) -> None:
-        """Let a container's NodeManager kill it; a missing container is ignored."""
+        """Order a container's NodeManager to kill it; a missing container is ignored."""
         found = self._of(container)
         if found is not None and not found.is_over:
             found.ordered = True
             self._scheduler.wake()
 
     def withdraw(self, application: str) -> None:
-        """Kill an application, which counts as ended at once; raises NotFound."""
+        """Kill an application, which counts as terminated at once; raises NotFound."""
         found = self._applications.get(application)
         if found is None or found.forgotten:
             raise NotFound(f"no record of {application}")
         self._kill(found)
 
     def now(self) -> float:
-        """The time of the ResourceManager's clock."""
+        """Return the time of the ResourceManager's clock, in seconds since 1970."""
         return float(int(self._scheduler.unix()))
 
     # Requests to a NodeManager
 
     def container(self, attempt: Attempt) -> ContainerReport | None:
-        """Report a container; raises TemporaryError if the node cannot be reached."""
+        """Return the report of a container, or None if its NodeManager does not list it; raises TemporaryError if the
+        node cannot be reached.
+        """
         self._must_answer(attempt)
         found = self._of(attempt.container_id)
         if found is None or not found.listed or not found.is_known:
@@ -170,7 +177,9 @@ class Yarn(Cluster):
         return ContainerReport(id=attempt.container_id, state=found.listed)
 
     def node_started_ms(self, attempt: Attempt) -> int:
-        """When a NodeManager was started; raises TemporaryError if its node cannot be reached."""
+        """Return when a NodeManager was started, in milliseconds; raises TemporaryError if its node cannot be
+        reached.
+        """
         self._must_answer(attempt)
         return int(1000 * (START + self._nodes[attempt.node_http_address].started_s))
 
@@ -218,7 +227,7 @@ class Yarn(Cluster):
         self._scheduler.wake()
 
     def _lose(self, node: Node) -> None:
-        """Count the applications of a node as failed, as their containers are lost."""
+        """Count the applications of a node as failed, because their containers are lost."""
         for each in self._applications.values():
             if each.node is node and each.started_ms:
                 self._finish(each, "FAILED", _exited(each, _LOST_NODE, "Container released on a *lost* node"))
@@ -232,7 +241,7 @@ class Yarn(Cluster):
             each.ordered |= each.node is node
 
     def _finish(self, found: _Application, state: str, diagnostics: str) -> None:
-        """Count an application as ended. The first word stays."""
+        """Count an application as terminated; the first outcome is final."""
         if not found.is_over:
             found.state, found.diagnostics, found.finished_ms = state, diagnostics, self._now_ms()
             self._scheduler.wake()
@@ -240,7 +249,7 @@ class Yarn(Cluster):
     # The NodeManager
 
     def _run(self, found: _Application) -> None:
-        """Start an application's supervisor, kill it when that is ordered, and report its end."""
+        """Start an application's supervisor, kill it when that is ordered, and report its exit code."""
         node, scheduler = found.node, self._scheduler
         scheduler.wait(lambda: node.cut_from is None)
         if self._is_dropped(found):
@@ -270,15 +279,19 @@ class Yarn(Cluster):
         found.listed = ""
 
     def _is_dropped(self, found: _Application) -> bool:
-        """Whether it was dropped by now. A type checker would take a second look at the property for the first one."""
+        """Return whether the application is dropped already. A direct second use of the property would be taken for the
+        first one by a type checker.
+        """
         return found.is_over
 
     def _must_end(self, found: _Application) -> bool:
-        """Whether the NodeManager that runs a container has the order to kill it."""
+        """Return whether the NodeManager that runs a container has received the order to kill it."""
         return found.ordered and found.is_known and found.node.cut_from is None
 
     def _report_life(self, found: _Application, root: Process) -> None:
-        """Report that an application lives, and ask its supervisor to end once the application was dropped."""
+        """Report that an application is running, and ask its supervisor to terminate once the application was
+        dropped.
+        """
         scheduler, node = self._scheduler, found.node
         scheduler.wait(lambda: node.cut_from is None or not root.alive)
         if not found.is_over and root.alive:
@@ -303,7 +316,7 @@ class Yarn(Cluster):
 
 
 class SimulatedManager(Access):
-    """One process's access to the ResourceManager and the NodeManagers; as ``ResourceManager``."""
+    """One process's access to the ResourceManager and the NodeManagers, with the interface of ``ResourceManager``."""
 
     url = MANAGER
 
@@ -312,44 +325,44 @@ class SimulatedManager(Access):
         self._yarn = yarn
 
     def must_answer(self) -> None:
-        """As in ``ResourceManager``."""
+        """Check that the ResourceManager responds, as ``ResourceManager`` does."""
         self._ask("info", lambda: None)
 
     def new_application(self) -> str:
-        """As in ``ResourceManager``."""
+        """Return an unused application id, as ``ResourceManager`` does."""
         return self._ask("new-application", self._yarn.new_id)
 
     def submit(self, context: Mapping[str, Any]) -> None:
-        """As in ``ResourceManager``."""
+        """Submit an application, as ``ResourceManager`` does."""
         given = (context["application-id"], context["job"], context["instance"])
         self._ask("submit", lambda: self._yarn.submit(*given))
 
     def find(self, application: str) -> ApplicationReport | None:
-        """As in ``ResourceManager``."""
+        """Return the report of an application, as ``ResourceManager`` does."""
         return self._ask("find", lambda: self._yarn.report(application))
 
     def now(self) -> float:
-        """As in ``ResourceManager``."""
+        """Return the time of the ResourceManager's clock, as ``ResourceManager`` does."""
         return self._ask("info", self._yarn.now)
 
     def attempts(self, application: str) -> list[Attempt]:
-        """As in ``ResourceManager``."""
+        """Return the attempts of an application, as ``ResourceManager`` does."""
         return self._ask("attempts", lambda: self._yarn.attempts(application))
 
     def end_container(self, container: str) -> None:
-        """As in ``ResourceManager``."""
+        """Order the end of a container, as ``ResourceManager`` does."""
         self._ask("signal", lambda: self._yarn.end_container(container))
 
     def withdraw(self, application: str) -> None:
-        """As in ``ResourceManager``."""
+        """Kill an application, as ``ResourceManager`` does."""
         self._ask("kill", lambda: self._yarn.withdraw(application))
 
     def look_at_container(self, attempt: Attempt) -> ContainerReport | None:
-        """As in ``ResourceManager``."""
+        """Return the report of a container, as ``ResourceManager`` does."""
         return self._ask("container", lambda: self._yarn.container(attempt))
 
     def node_started_at(self, attempt: Attempt) -> int:
-        """As in ``ResourceManager``."""
+        """Return when a NodeManager was started, as ``ResourceManager`` does."""
         return self._ask("node", lambda: self._yarn.node_started_ms(attempt))
 
 

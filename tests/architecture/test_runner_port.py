@@ -49,7 +49,9 @@ def test_no_kind_of_runner_is_named_outside_its_modules() -> None:
 
 @pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
 def test_every_other_meaning_is_still_there(name: str) -> None:
-    """Every module that is listed as an exception still needs it, so that no stale exception hides a later violation."""
+    """Every module that is listed as an exception still needs it, so that no stale exception hides a later
+    violation.
+    """
     assert list(named_kinds((PACKAGE / name).read_text()))
 
 
@@ -95,6 +97,8 @@ def test_records_of_places_have_names_of_their_own() -> None:
 
 
 def test_nothing_is_assumed_of_a_kind_that_is_not_declared() -> None:
-    """For a kind of runner that is not declared, as from a later version, the driver is assumed to be on any machine."""
+    """For a kind of runner that is not declared, as from a later version, the driver is assumed to be on any
+    machine.
+    """
     assert runner_kind("of-a-later-version").on_nodes
     assert runner_kind("of-a-later-version").place is None

@@ -41,7 +41,9 @@ def named_kinds(text: str) -> Iterator[str]:
 
 
 def _names_kind(text: str) -> bool:
-    """Whether a text contains the name of a kind of source, also within a longer word such as a client's error class."""
+    """Whether a text contains the name of a kind of source, also within a longer word such as a client's error
+    class.
+    """
     return any(name in text.lower() for name in OF_SOURCES_ALONE)
 
 
@@ -74,7 +76,9 @@ def test_no_kind_of_source_is_named_outside_its_module() -> None:
 
 @pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
 def test_every_other_meaning_is_still_there(name: str) -> None:
-    """Every module that is listed as an exception still needs it, so that no stale exception hides a later violation."""
+    """Every module that is listed as an exception still needs it, so that no stale exception hides a later
+    violation.
+    """
     assert list(named_kinds((PACKAGE / name).read_text()))
 
 

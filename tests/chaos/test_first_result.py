@@ -18,7 +18,9 @@ def a_case(*damage: str) -> CaseResult:
 
 @pytest.mark.parametrize(("damage", "code"), [((), 0), (("a row is lost",), 1)])
 def test_the_first_case_ends_it(damage: tuple[str, ...], code: int, tmp_path: Path) -> None:
-    """The first case stops the campaign, with exit code 0 if it is clean and 1 if damaged, after its line was written."""
+    """The first case stops the campaign, with exit code 0 if it is clean and 1 if damaged, after its line was
+    written.
+    """
     file = tmp_path / "results.jsonl"
     results = Results(file, first=True)
     results.add_trace("resume", ["a.point"])

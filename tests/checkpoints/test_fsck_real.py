@@ -1,4 +1,6 @@
-"""Checkpoints that Spark made: sound ones pass, every measured damage is named, and a start has the predicted effect."""
+"""Checkpoints that Spark made: sound ones pass, every measured damage is named, and a start has the predicted
+effect.
+"""
 
 from __future__ import annotations
 

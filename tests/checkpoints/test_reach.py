@@ -124,7 +124,9 @@ def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_nothing_was_committed(tmp_path: Path) -> None:
-    """A missing checkpoint and one with only a planned batch have an empty position, which every other position holds."""
+    """A missing checkpoint and one with only a planned batch have an empty position, which every other position
+    holds.
+    """
     assert position(at(tmp_path / "none")) == Position()
     written = Written(tmp_path / "c")
     written.plan(written.list("0", "/in/0"))

@@ -61,7 +61,9 @@ def ended_with(query: StreamingQuery) -> str:
 
 
 class Query:
-    """A query over the inputs; each start reads everything available, and a batch's files are given by their numbers."""
+    """A query over the inputs; each start reads everything available, and a batch's files are given by their
+    numbers.
+    """
 
     def __init__(
         self,

@@ -125,7 +125,9 @@ def archive(metadata: bytes) -> bytes:
 
 
 def test_an_archives_metadata_is_read_up_to_a_limit() -> None:
-    """A small archive with 200 MiB of metadata is refused in little memory, while one that names 10,000 SSTs is read."""
+    """A small archive with 200 MiB of metadata is refused in little memory, while one that names 10,000 SSTs is
+    read.
+    """
     bomb = archive(b'v1\n{"sstFiles":[]' + b" " * (200 * MIB) + b"}")
     assert len(bomb) < MIB
     with little(40), pytest.raises(CheckpointDamaged, match=r"1\.zip cannot be read: its metadata has more than"):

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A checkpoint with two sources, the first one Kafka, and two batches, of which the second reads partition 1 only."""
+    """A checkpoint with two sources, the first one Kafka, and two batches, of which the second reads partition 1
+    only.
+    """
     for folder in ("sources/0", "sources/1", "offsets", "commits"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":5,"1":0}}')

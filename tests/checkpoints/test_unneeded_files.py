@@ -172,7 +172,9 @@ def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) 
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("lost", ["commits", "plans"])
 def test_a_checkpoint_without_the_batch_that_would_stay_is_left_whole(tmp_path: Path, lost: str) -> None:
-    """A checkpoint without a committed batch, or whose plans run ahead of its commits, is kept whole with the reason."""
+    """A checkpoint without a committed batch, or whose plans run ahead of its commits, is kept whole with the
+    reason.
+    """
     root = checkpoint(tmp_path, "hdfs", pending=True)
     for batch in range(12) if lost == "commits" else (10, 11):
         (root / "commits" / str(batch)).unlink()
@@ -201,7 +203,9 @@ def test_what_is_no_checkpoint_is_never_planned(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [0, 1])
 @pytest.mark.parametrize("change", ["new", "longer", "kept-gone"])
 def test_a_retired_checkpoint_that_changed_since_stays_whole(tmp_path: Path, keep: int, change: str) -> None:
-    """A retired checkpoint that changed after the plan was made is kept whole, because a driver may still write to it."""
+    """A retired checkpoint that changed after the plan was made is kept whole, because a driver may still write to
+    it.
+    """
     root = checkpoint(tmp_path, "hdfs")
     tree = at(root)
     plan = plan_retired(tree, keep)
@@ -518,7 +522,9 @@ def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path: Path) -> None:
-    """Temporary files of committed versions are deleted, while those of a version that is still being written are kept."""
+    """Temporary files of committed versions are deleted, while those of a version that is still being written are
+    kept.
+    """
     root = checkpoint(tmp_path, "changelog", pending=True)
     for name in ("12.changelog", "13.changelog", "13.zip"):
         (root / "state/0/0" / f".{name}.{STRANGER}.tmp").write_text("half")

@@ -144,7 +144,9 @@ def test_many_requests_are_answered_line_by_line(place: Path, checkpoint: Path) 
     ],
 )
 def test_what_is_missing_is_named_before_spark_is_started(words: list[str], told: str) -> None:
-    """A missing, invalid or contradictory option is refused with exit code 2, one line on stderr and nothing on stdout."""
+    """A missing, invalid or contradictory option is refused with exit code 2, one line on stderr and nothing on
+    stdout.
+    """
     found = run(*words)
     assert (found.exit_code, found.stdout) == (2, "")
     assert told in found.stderr

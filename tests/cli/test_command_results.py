@@ -1,4 +1,6 @@
-"""Tests of ``--json`` for commands that act: each prints exactly one object of one shape on stdout, whatever happens."""
+"""Tests of ``--json`` for commands that act: each prints exactly one object of one shape on stdout, whatever
+happens.
+"""
 
 from __future__ import annotations
 

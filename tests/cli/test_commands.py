@@ -71,7 +71,9 @@ def record(home: Path, *records: Record) -> None:
 
 
 def serve(home: Path) -> Control:
-    """Record in the journal a deploy that made r0001 the current release, and return the control folder of its driver."""
+    """Record in the journal a deploy that made r0001 the current release, and return the control folder of its
+    driver.
+    """
     request = DeployRequest(job="orders", release="r0001", reason="first", requested_by="ann")
     record(
         home,

@@ -1,4 +1,6 @@
-"""Tests of differences as a page: the page is complete in one file, and no content of a job becomes markup of the page."""
+"""Tests of differences as a page: the page is complete in one file, and no content of a job becomes markup of the
+page.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,9 @@ def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(jo
 
 
 def test_what_is_wrong_is_one_line(job: Registered) -> None:
-    """An unknown job and an open operation are refused with exit code 2, and a refused stop or start records nothing."""
+    """An unknown job and an open operation are refused with exit code 2, and a refused stop or start records
+    nothing.
+    """
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     for verb in (("stop", "nope", "--reason", "a test"), ("start", "nope"), ("logs", "nope")):
         refused = run(*verb)

@@ -103,7 +103,9 @@ def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
 
 
 def test_jobs_looks_for_itself_where_the_last_pass_has_seen_none(job: Registered) -> None:
-    """``jobs`` reads the store itself when the watch's last pass found no job, so that a job deployed since is listed."""
+    """``jobs`` reads the store itself when the watch's last pass found no job, so that a job deployed since is
+    listed.
+    """
     write_index(job.installation.store, FleetIndex(number=1, started=time.time(), installation=job.installation.id))
     shown = run("jobs").output
     assert "observed now" in shown

@@ -409,14 +409,18 @@ def test_the_same_manifest_is_resumed_without_a_finding() -> None:
 
 
 def test_a_first_deploy_is_a_resume_of_nothing() -> None:
-    """The first release of a job has no findings and the verdict RESUME, because there is nothing to compare it with."""
+    """The first release of a job has no findings and the verdict RESUME, because there is nothing to compare it
+    with.
+    """
     found = assess(None, {"totals": STATEFUL})
     assert found.verdict is Verdict.RESUME
     assert found.queries["totals"].findings == ()
 
 
 def test_evidence_reads_before_and_after() -> None:
-    """The evidence of a finding shows the deployed and the candidate's expression, and the finding names the operator."""
+    """The evidence of a finding shows the deployed and the candidate's expression, and the finding names the
+    operator.
+    """
     (finding,) = find_changes(STATEFUL, with_operator(STATEFUL, key_columns=keys("source 0.k2")))
     assert finding.evidence == "`k` → `k2`"
     assert finding.where == "aggregation"

@@ -144,7 +144,9 @@ def test_what_an_import_does_is_named_by_its_module() -> None:
 
 
 def test_the_line_whose_words_differ_is_named_rather_than_one_that_moved() -> None:
-    """If one line moved and another changed, the evidence shows the changed line, and the finding's line is that one."""
+    """If one line moved and another changed, the evidence shows the changed line, and the finding's line is that
+    one.
+    """
     kept = "\n".join(f"    step_{number}(values, of='a longer line that fills the evidence')" for number in range(3))
     moved = "    log('a line of many words that only moved from the top of the function to its end')"
     before = f"def plus(x):\n{moved}\n{kept}\n    limit = 20\n    return x"

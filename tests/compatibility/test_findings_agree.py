@@ -36,7 +36,9 @@ def cases() -> Iterable[tuple[Manifest, Manifest]]:
 
 
 def _of_several() -> Iterable[tuple[Manifest, Manifest]]:
-    """Yield pairs with combined changes: a type and the text, a time zone and what depends on it, both sides of a join."""
+    """Yield pairs with combined changes: a type and the text, a time zone and what depends on it, both sides of a
+    join.
+    """
     retyped = (msgspec.structs.replace(AGGREGATE.values[0], type="double"),)
     yield STATEFUL, with_operator(STATEFUL, values=retyped)
     zone = {**STATEFUL.confs, "spark.sql.session.timeZone": "Asia/Tokyo"}

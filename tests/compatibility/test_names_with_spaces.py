@@ -1,4 +1,6 @@
-"""Tests of columns whose names contain spaces or hyphens: they are distinguished, and found in the state's expressions."""
+"""Tests of columns whose names contain spaces or hyphens: they are distinguished, and found in the state's
+expressions.
+"""
 
 from __future__ import annotations
 

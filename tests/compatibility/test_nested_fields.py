@@ -26,7 +26,9 @@ ITEMS = "array<struct<d:int,e:decimal(10,2)>>"
     ],
 )
 def test_the_fields_that_differ(before: str, after: str, changed: set[tuple[str, ...]] | None) -> None:
-    """The paths of the differing fields are returned, or None if more than fields differs or a type cannot be parsed."""
+    """The paths of the differing fields are returned, or None if more than fields differs or a type cannot be
+    parsed.
+    """
     assert changed_fields(before, after) == changed
 
 

@@ -263,7 +263,9 @@ def test_a_setting_that_a_computed_key_may_depend_on_asks_for_a_person() -> None
 
 
 def test_how_a_key_is_read_from_a_file_counts() -> None:
-    """A changed date pattern of a CSV source is opaque for a key of dates, and gives no finding for a key of strings."""
+    """A changed date pattern of a CSV source is opaque for a key of dates, and gives no finding for a key of
+    strings.
+    """
     csv = with_source(STATELESS, options={"format": "csv"}, schema="k date\nx bigint\nz string")
     by_pattern = with_source(csv, options={"format": "csv", "dateformat": "dd.MM.yyyy"})
     assert [each.severity for each in of_keys(csv, by_pattern)] == [Severity.OPAQUE]

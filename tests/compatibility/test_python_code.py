@@ -106,7 +106,9 @@ def test_a_function_that_names_another_table_is_asked_about() -> None:
 
 
 def test_a_function_that_may_choose_another_of_its_names_is_asked_about() -> None:
-    """A changed sink function with the same names but a different routing gives a finding that it may write elsewhere."""
+    """A changed sink function with the same names but a different routing gives a finding that it may write
+    elsewhere.
+    """
     other = changed(WRITES, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
     found = find_changes(WRITES, other)
     assert [each.rule for each in found] == ["sink-function-may-write-elsewhere"]
@@ -243,7 +245,9 @@ PROCESSOR = {
     ],
 )
 def test_the_wrapper_of_a_stateful_class_goes_by_the_class(parts: dict[str, CodePart], told: str) -> None:
-    """A finding about code of ``transformWithState`` names the job's stateful class, not the name of PySpark's wrapper."""
+    """A finding about code of ``transformWithState`` names the job's stateful class, not the name of PySpark's
+    wrapper.
+    """
     name = "below/0 transformWithStateUDF"
     old, new = (
         changed(STATEFUL, functions={name: digest}, parts=parts, reached={name: tuple(parts)}) for digest in "ab"

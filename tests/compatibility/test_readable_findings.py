@@ -460,7 +460,9 @@ def test_an_added_or_removed_function_names_the_calls_that_others_may_have_taken
 def test_a_column_that_came_or_went_is_not_called_computed_differently(
     columns: tuple[str, ...], other: tuple[str, ...], effect: str
 ) -> None:
-    """The effect of an added, removed or redefined column that a sink function uses is worded for that kind of change."""
+    """The effect of an added, removed or redefined column that a sink function uses is worded for that kind of
+    change.
+    """
     kept = {column.name: column for column in STATEFUL.columns}
     old, new = (
         changed(
@@ -629,7 +631,9 @@ def test_a_switch_without_state_does_not_promise_that_evicted_groups_return() ->
 
 
 def parsed(text: str, **types: str) -> str:
-    """Return an expression over JSON text that is parsed with these fields; ``{}`` in ``text`` stands for the parser."""
+    """Return an expression over JSON text that is parsed with these fields; ``{}`` in ``text`` stands for the
+    parser.
+    """
     fields = [{"metadata": {}, "name": name, "nullable": True, "type": kind} for name, kind in types.items()]
     schema = json.dumps({"fields": fields, "type": "struct"}, separators=(",", ":"))
     return text.replace("{}", f"fromjson(source 0.value, in session, schema={schema}, options=m[])")

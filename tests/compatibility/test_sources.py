@@ -55,7 +55,9 @@ def test_parquet_tells_less_apart_than_json(form: str, expected: Verdict, before
 
 @pytest.mark.parametrize("conf", ["spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled"])
 def test_a_setting_by_which_fields_of_parquet_are_not_read_apart(conf: str) -> None:
-    """An added field of a Parquet column gives SWITCH if a setting ignores corrupt files or reads fields by their ids."""
+    """An added field of a Parquet column gives SWITCH if a setting ignores corrupt files or reads fields by their
+    ids.
+    """
     kept = changed(SUM_OF_A, confs={**SUM_OF_A.confs, conf: "true"})
     old, new = (reading("parquet", each, kept=kept) for each in ("struct<a:int>", "struct<a:int,b:int>"))
     assert verdicts(old, new) == {Verdict.SWITCH}

@@ -45,7 +45,9 @@ def test_an_answer_reads_as_the_command_prints_it() -> None:
 
 
 def test_the_heading_names_a_finding_that_the_report_has() -> None:
-    """The heading names the recorded finding if the report contains it, and otherwise the report's strictest finding."""
+    """The heading names the recorded finding if the report contains it, and otherwise the report's strictest
+    finding.
+    """
     calm, strict = {"rule": "calm", "severity": "note"}, {"rule": "strict", "severity": "breaking"}
     answer = {"queries": {"q": {"findings": [calm, strict]}}}
     kinds = [findings.kind_of(Recorded("id", "v2", kind), answer) for kind in ("calm (note)", "gone (breaking)")]

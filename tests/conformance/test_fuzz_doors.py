@@ -65,7 +65,9 @@ def test_of_a_pairs_answers_that_of_the_rules_is_taken() -> None:
 
 
 def test_doors_agree_on_verdict_and_rules() -> None:
-    """Two doors agree if their verdicts and rules are equal; they do not agree if the rules differ or if a door fails."""
+    """Two doors agree if their verdicts and rules are equal; they do not agree if the rules differ or if a door
+    fails.
+    """
     findings = [{"rule": "b", "severity": "note"}, {"rule": "a", "severity": "breaking"}]
     found = answer_of({"verdict": "SWITCH", "queries": {"q": {"verdict": "SWITCH", "findings": findings}}})
     assert found == {"verdict": "SWITCH", "rules": ["a (breaking)", "b (note)"]}

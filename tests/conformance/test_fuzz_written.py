@@ -39,7 +39,9 @@ def edits(pipeline: Pipeline, name: str) -> list[Edit]:
 
 @pytest.mark.parametrize("base", range(12))
 def test_what_is_drawn_is_a_job(base: int) -> None:
-    """Every drawn job and every edit of it renders to valid Python, and the pipeline refers only to existing columns."""
+    """Every drawn job and every edit of it renders to valid Python, and the pipeline refers only to existing
+    columns.
+    """
     pipeline = draw_written(f"test/{base}")
     assert pipeline.is_whole()
     for job in (render(pipeline), *(render(each.after) for each in written_edits(pipeline))):

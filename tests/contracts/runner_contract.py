@@ -236,7 +236,9 @@ class SecretsContract:
         assert not any(b"hunter2" in path.read_bytes() for path in written)
 
     def test_a_secret_that_a_param_holds_itself_is_in_its_launch_only(self, place: SecretPlace) -> None:
-        """A secret that a param holds as plain text instead of a reference is masked in the log and in the exit record."""
+        """A secret that a param holds as plain text instead of a reference is masked in the log and in the exit
+        record.
+        """
         place.runner.launch(place.spec(params={"password": "hunter2 & co"}), {})
         place.pids()
         place.order("print password is hunter2 & co\nprint as hunter2%20%26%20co\nexit 7")

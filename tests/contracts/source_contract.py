@@ -219,7 +219,9 @@ class SourceContract:
     """The contract of a source that is read, run against an empty ``place``."""
 
     def test_the_same_offsets_give_the_same_rows(self, place: Place, tmp_path: Path) -> None:
-        """A batch that was read but not committed is replayed with the same rows, even if new rows have arrived since."""
+        """A batch that was read but not committed is replayed with the same rows, even if new rows have arrived
+        since.
+        """
         assert promise_of(place.kind).replays
         place.put(["a", "b", "c", "d"])
         first = place.run(tmp_path, fail_after=1)
@@ -290,7 +292,9 @@ class ObservedSourceContract(SourceContract):
     def test_a_version_without_a_batch_starts_where_another_has_ended(
         self, place: ObservedPlace, tmp_path: Path
     ) -> None:
-        """A version without batches that is seeded with a start position reads later rows only, beginning with batch 0."""
+        """A version without batches that is seeded with a start position reads later rows only, beginning with batch
+        0.
+        """
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path / "old")
         seed_start(place.tree(tmp_path / "old"), place.tree(tmp_path / "new"), 0, query_id=_NEW_ID)

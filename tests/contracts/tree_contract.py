@@ -73,7 +73,9 @@ class TreeContract:
         assert tree.fresh().read("metadata") == bytes([won.index(True)]) * 1000
 
     def test_a_content_that_breaks_off_leaves_nothing(self, tree: Tree) -> None:
-        """Content that fails while it is written leaves no file behind, and another writer can still create the file."""
+        """Content that fails while it is written leaves no file behind, and another writer can still create the
+        file.
+        """
 
         def broken() -> Iterator[bytes]:
             yield b"x" * 1000

@@ -1,4 +1,6 @@
-"""Tests of how the demo compares a finished operation with the outcome, verdict and transition that its step expects."""
+"""Tests of how the demo compares a finished operation with the outcome, verdict and transition that its step
+expects.
+"""
 
 from __future__ import annotations
 

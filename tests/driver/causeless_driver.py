@@ -1,4 +1,6 @@
-"""A driver for a negative control: it classifies no causes, so that every error that stops a query counts as a failure."""
+"""A driver for a negative control: it classifies no causes, so that every error that stops a query counts as a
+failure.
+"""
 
 import sys
 

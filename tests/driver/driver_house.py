@@ -189,7 +189,9 @@ class DriverHouse:
         return process
 
     def appoint(self, instance: str, versions: Mapping[str, str] | None = None) -> None:
-        """Appoint an instance in the journal, as an operation does, but without a proof that its predecessor is dead."""
+        """Appoint an instance in the journal, as an operation does, but without a proof that its predecessor is
+        dead.
+        """
         given = dict(versions or {})
         self.journal.append(lambda _: InstanceAppointed(operation=self.operation, instance=instance, versions=given))
 

@@ -437,7 +437,9 @@ def test_bad_input_is_one_clear_line(
 
 
 def test_the_checkpoint_of_another_query_is_never_resumed(house: House, spark: SparkSession) -> None:
-    """The checkpoint of a different query gets ``SWITCH``, because the rehearsal finds the state of that query in it."""
+    """The checkpoint of a different query gets ``SWITCH``, because the rehearsal finds the state of that query in
+    it.
+    """
     shutil.rmtree(house.checkpoint)
     rows = spark.readStream.schema("k string, k2 string, x long").json(str(house.input))
     writer = rows.dropDuplicates(["k", "x"]).writeStream.option("checkpointLocation", str(house.checkpoint))

@@ -183,7 +183,9 @@ def test_the_jobs_own_settings_win_over_the_checkpoints_layout(
 def test_an_unknown_query_is_told_with_those_there_are(
     house: House, ask: Callable[[DrillRequest], DrillAnswer], restored: Path
 ) -> None:
-    """A drill of an unknown query is answered with the names of the existing ones, and leaves the checkpoint unchanged."""
+    """A drill of an unknown query is answered with the names of the existing ones, and leaves the checkpoint
+    unchanged.
+    """
     before = contents(restored)
     found = ask(house.request(restored, 3, query="sums"))
     assert (found.ok, found.error_class) == (False, "NotFound")

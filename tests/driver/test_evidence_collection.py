@@ -79,7 +79,9 @@ class House:
         return found
 
     def verdicts(self, installation: str, checkpoints: Mapping[str, str] | None = None) -> dict[str, Told]:
-        """Return query -> the verdict on a release by this installation, and the rules found by the look at the output."""
+        """Return query -> the verdict on a release by this installation, and the rules found by the look at the
+        output.
+        """
         subject = Subject(
             job="sales",
             deployed=None,
@@ -130,7 +132,9 @@ def test_without_that_look_the_output_passes(house: House, asking: str) -> None:
 
 
 def test_an_output_that_nobody_has_claimed_is_left_unmade(house: House) -> None:
-    """The look at an output that has never been claimed finds nothing and creates neither a database nor a directory."""
+    """The look at an output that has never been claimed finds nothing and creates neither a database nor a
+    directory.
+    """
     passed: Told = (Verdict.RESUME, [])
     assert house.verdicts("b2") == {"rows": passed, "copy": passed}
     assert {path.name for path in house.root.iterdir()} <= {"input", "job.py", "scratch"}
@@ -166,7 +170,9 @@ def test_a_restored_version_gives_nobody_a_right_to_the_former_output(
 
 
 def test_a_driver_asks_for_the_installation_that_starts_it(tmp_path: Path) -> None:
-    """A driver that only describes a job, as for a dry run, reports an output of another installation in its evidence."""
+    """A driver that only describes a job, as for a dry run, reports an output of another installation in its
+    evidence.
+    """
     house = DriverHouse(tmp_path)
     context = SinkContext(job=house.job, query="totals", version="v0001", epoch=1, installation="a1")
     writer = TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context)

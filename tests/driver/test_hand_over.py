@@ -165,7 +165,9 @@ def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place:
 def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A version whose handoff was recorded but whose directory was never created is created with the recorded query id."""
+    """A version whose handoff was recorded but whose directory was never created is created with the recorded query
+    id.
+    """
     with monkeypatch.context() as patch:
         patch.setattr(handoff, "_seed", lambda *_: None)
         place.hand_over("v0002")

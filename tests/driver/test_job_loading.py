@@ -68,7 +68,9 @@ def test_what_was_checked_is_masked_as_it_is_now(tmp_path: Path) -> None:
 
 
 def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
-    """A release that was checked with a different Spark version is refused with both versions and the advice to deploy."""
+    """A release that was checked with a different Spark version is refused with both versions and the advice to
+    deploy.
+    """
     stored = to_json(msgspec.structs.replace(FOUND, spark_version="4.1.4"))
     with pytest.raises(
         PermanentError, match=r"was checked under Spark 4\.1\.4, but this is Spark .*streamkeeper deploy j"

@@ -162,7 +162,9 @@ def test_an_output_that_holds_them_is_taken_over(tmp_path: Path, kind: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_that_look_the_output_is_made_anew(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: without the check, a missing output is silently created anew without the rows written so far."""
+    """Negative control: without the check, a missing output is silently created anew without the rows written so
+    far.
+    """
     place = Place(tmp_path, kind)
     move_away(place)
     monkeypatch.setattr(epoch, "refuse_lost_output", lambda *_, **__: None)
@@ -225,7 +227,9 @@ def test_an_accepted_loss_covers_no_batch_of_a_version_made_afterwards(tmp_path:
 
 @pytest.mark.parametrize(("operation", "made"), [("op-2", "v0002"), ("op-1", "")])
 def test_an_order_covers_what_was_lost_when_it_was_assessed(operation: str, made: str) -> None:
-    """The loss that an order accepts excludes the version that its own operation created, and covers an older version."""
+    """The loss that an order accepts excludes the version that its own operation created, and covers an older
+    version.
+    """
     version = CheckpointVersion(
         query="totals", version="v0002", release="r2", origin="fresh", state_format="", operation=operation
     )
@@ -237,7 +241,9 @@ def test_an_order_covers_what_was_lost_when_it_was_assessed(operation: str, made
 
 @pytest.mark.parametrize("lose", [drop, drop_row], ids=lambda way: way.__name__)
 def test_files_without_their_claims_go_on_after_an_accepted_loss(tmp_path: Path, lose: Callable[[Place], None]) -> None:
-    """After an accepted loss, files without their fence or their version's directory are taken over as the query's own."""
+    """After an accepted loss, files without their fence or their version's directory are taken over as the query's
+    own.
+    """
     place = Place(tmp_path, "file")
     lose(place)
     place.begin(LAST)

@@ -37,7 +37,9 @@ def sink_of(kind: str, root: Path) -> Sink:
 
 
 class Place:
-    """A query whose journal appoints an instance in v0001, and whose output may have been claimed under a newer epoch."""
+    """A query whose journal appoints an instance in v0001, and whose output may have been claimed under a newer
+    epoch.
+    """
 
     def __init__(self, root: Path, kind: str) -> None:
         df: Any = None
@@ -128,7 +130,9 @@ def test_an_output_that_names_an_unknown_version_is_newer(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind", ["file", "table"])
 def test_another_querys_or_installations_output_is_the_fences_to_refuse(tmp_path: Path, kind: str) -> None:
-    """An output of another installation does not count as a newer claim of this journal; its fence refuses it instead."""
+    """An output of another installation does not count as a newer claim of this journal; its fence refuses it
+    instead.
+    """
     place = Place(tmp_path, kind)
     place.fence(7, "v0001", installation="another")
     assert place.see() == ()

@@ -52,7 +52,9 @@ def test_a_driver_whose_query_was_claimed_again_ends(tmp_path: Path) -> None:
 
 
 def test_a_driver_whose_records_are_missing_ends(tmp_path: Path) -> None:
-    """A loss of journal entries that the heartbeat has found is raised in the main thread before any claim is compared."""
+    """A loss of journal entries that the heartbeat has found is raised in the main thread before any claim is
+    compared.
+    """
     serving = Serving(tmp_path)
     serving.line.lost = JournalOutdated("entry 4 is missing")
     with pytest.raises(JournalOutdated, match="entry 4 is missing"):

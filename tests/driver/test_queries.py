@@ -40,7 +40,9 @@ def test_a_conf_that_was_set_later_is_unset_or_gets_its_value_back_even_if_spark
 
 
 def test_a_conf_that_is_the_same_in_all_sessions_stays(spark: SparkSession) -> None:
-    """A static conf, which Spark refuses to change, stays unchanged without an error, and the other confs are restored."""
+    """A static conf, which Spark refuses to change, stays unchanged without an error, and the other confs are
+    restored.
+    """
     session = spark.newSession()
     before = dict(session.conf.getAll)
     session.conf.set(NEW[0], "9")

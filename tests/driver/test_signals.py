@@ -1,4 +1,6 @@
-"""Compares the signals of real queries with Spark's own progress JSON, and checks what a real driver reports of them."""
+"""Compares the signals of real queries with Spark's own progress JSON, and checks what a real driver reports of
+them.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ def test_a_taken_port_is_named() -> None:
 
 
 def test_chosen_ports_are_different_and_low() -> None:
-    """The three chosen ports are distinct and below 32768, where the kernel assigns no port to an outgoing connection."""
+    """The three chosen ports are distinct and below 32768, where the kernel assigns no port to an outgoing
+    connection.
+    """
     ports = choose_ports(0)
     assert len(set(ports)) == 3
     assert all(port < 32_768 for port in ports)

@@ -40,7 +40,9 @@ def _start(processes: StartedProcesses, folder: Path, name: str, program: str) -
 
 
 def test_a_session_is_stopped_whole(processes: StartedProcesses, tmp_path: Path) -> None:
-    """Stopping a process session also terminates children that left the process group and a child that ignores SIGTERM."""
+    """Stopping a process session also terminates children that left the process group and a child that ignores
+    SIGTERM.
+    """
     family = _start(processes, tmp_path, "family", FAMILY)
     log = tmp_path / "family.log"
     assert wait_until(lambda: "deaf" in log.read_text() and len(list(session_of(family))) == 3, timeout_s=10)

@@ -75,7 +75,9 @@ def serving(**signals: Any) -> JobLook:
 
 
 def written(*batches: tuple[float, float], **now: Any) -> JobLook:
-    """Return a job whose newest batches took (batch, checkpoint) seconds; the last one is what its driver reports now."""
+    """Return a job whose newest batches took (batch, checkpoint) seconds; the last one is what its driver reports
+    now.
+    """
     told = [
         QuerySignals(batch=number, batch_s=took, checkpoint_write_s=wrote)
         for number, (took, wrote) in enumerate(batches)

@@ -165,7 +165,9 @@ def test_what_a_function_closes_over_counts(job: Any) -> None:
 
 
 def test_what_a_wrapper_of_a_library_wraps_counts() -> None:
-    """The digest includes arguments bound by ``functools.partial`` and the function wrapped by ``functools.lru_cache``."""
+    """The digest includes arguments bound by ``functools.partial`` and the function wrapped by
+    ``functools.lru_cache``.
+    """
     digest = CodeDigest(None).of
     assert digest(functools.partial(pow, 2)) != digest(functools.partial(pow, 3))
     assert digest(functools.lru_cache(lambda x: x)) != digest(functools.lru_cache(lambda x: -x))

@@ -118,7 +118,9 @@ def test_a_comment_a_docstring_and_an_annotation_are_no_part_of_a_digest(tmp_pat
 
 
 def test_a_long_function_has_a_digest_and_no_text(tmp_path: Path) -> None:
-    """A very long function is recorded with its digest and line but without its text, which keeps the manifest small."""
+    """A very long function is recorded with its digest and line but without its text, which keeps the manifest
+    small.
+    """
     body = "\n".join(f"    x = x + {number}" for number in range(200))
     parts = parts_of(write(tmp_path, {"job.py": f"def plus(x):\n{body}\n    return x\n"}))
     assert parts["job.plus"].text == ""

@@ -683,7 +683,9 @@ def test_arguments_at_import_that_are_defaults_do_not_count(loaded: Loaded) -> N
 
 
 def test_two_values_by_one_name_at_import_count(named: Loaded) -> None:
-    """Both values that a name may have at import count, because a worker that imports the module may get the other one."""
+    """Both values that a name may have at import count, because a worker that imports the module may get the other
+    one.
+    """
     top = "X = {}\nif not __name__.startswith('bundle'):\n    X = {}"
     before = in_function("return X", top=top.format(5, 6))
     assert not same(named, before, in_function("return X", top=top.format(5, 7)))

@@ -144,7 +144,9 @@ def test_rows_whose_content_is_in_the_plan_count_in_order(spark: SparkSession, f
 
 
 def test_spark_goes_on_with_rows_in_another_order(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark continues on the same checkpoint with reordered rows and computes the same results as without the change."""
+    """Spark continues on the same checkpoint with reordered rows and computes the same results as without the
+    change.
+    """
     build = IN_ANY_ORDER["summed"]
     results = []
     for name, second in (("same", ROWS), ("reordered", ROWS[::-1])):

@@ -1,4 +1,6 @@
-"""Tests each proof that a difference is harmless, and each condition that it relies on: without it the verdict rises."""
+"""Tests each proof that a difference is harmless, and each condition that it relies on: without it the verdict
+rises.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,9 @@ def test_python_below_state_asks_for_a_backup(manifest: Any) -> None:
 
 
 def test_a_broadcast_counts_by_its_value(spark: SparkSession, manifest: Any) -> None:
-    """A function that uses a broadcast variable is readable, and a different broadcast value counts as a code change."""
+    """A function that uses a broadcast variable is readable, and a different broadcast value counts as a code
+    change.
+    """
 
     def built(rate: int) -> Build:
         rates = spark.sparkContext.broadcast({"eu": rate})

@@ -328,7 +328,9 @@ def test_what_is_found_after_a_failed_batch_does_not_make_it_better(
 
 
 def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
-    """A clone of every committed batch continues with the same results as the live query, so no state file is missing."""
+    """A clone of every committed batch continues with the same results as the live query, so no state file is
+    missing.
+    """
     for batch in range(4):
         copy = tmp_path / f"clone{batch}"
         clone(LocalTree(deployed.checkpoint), LocalTree(copy), batch - 1, pending=True)

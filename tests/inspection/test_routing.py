@@ -337,7 +337,9 @@ def test_a_loop_over_what_was_collected_is_none(tmp_path: Path) -> None:
 
 
 def test_a_schema_in_other_words_leaves_no_trace(tmp_path: Path) -> None:
-    """A schema that a module builds differently on import changes neither the function's digest nor its routing digest."""
+    """A schema that a module builds differently on import changes neither the function's digest nor its routing
+    digest.
+    """
     words = """
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 

@@ -38,7 +38,9 @@ def column_of(kind: str) -> Column:
 def test_a_window_says_its_whole_column(
     spark: SparkSession, tmp_path: Path, kind: str, lengths: tuple[str, ...]
 ) -> None:
-    """The meaning of a window key contains the complete expression of the event time, equal to the watermark's column."""
+    """The meaning of a window key contains the complete expression of the event time, equal to the watermark's
+    column.
+    """
     from pyspark.sql import functions as F
 
     stream = spark.readStream.schema("value string, ts timestamp, ts2 timestamp").json(str(tmp_path))

@@ -41,7 +41,9 @@ APPROVERS = ((f'name="{SALES_TOTALS}",', f'name="{SALES_TOTALS}", approvers=["cl
 
 
 class InstalledAirflow:
-    """One Airflow for all tests of a module, with one job and its sales; its DAGs run only when a test triggers them."""
+    """One Airflow for all tests of a module, with one job and its sales; its DAGs run only when a test triggers
+    them.
+    """
 
     def __init__(self, root: Path) -> None:
         self.places = Places(root)

@@ -1,4 +1,6 @@
-"""Provides two machines with an Airflow worker each, and one job, for the tests of installations on several machines."""
+"""Provides two machines with an Airflow worker each, and one job, for the tests of installations on several
+machines.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class Strict(House):
         return folder
 
     def add_malformed(self) -> Path:
-        """Add an input file whose second of three rows does not parse; the table is expected to contain the other two."""
+        """Add an input file whose second of three rows does not parse; the table is expected to contain the other
+        two.
+        """
         self.files += 1
         draft, file = self.root / "draft", self.input / f"f{self.files:06d}.csv"
         draft.write_text("m1,a,10\nm2,a,not a number\nm3,b,30\n")

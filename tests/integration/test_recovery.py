@@ -116,7 +116,9 @@ class House:
         return {name: (len(each), sum(each)) for name, each in self.expected.items()}
 
     def settle(self) -> None:
-        """Wait until the table contains all added rows and the checkpoint and the driver's status confirm the commit."""
+        """Wait until the table contains all added rows and the checkpoint and the driver's status confirm the
+        commit.
+        """
         wait_for("the table", lambda: self.totals() == self.oracle, self.patience_s)
         # The table has a batch before its commit is there.
         wait_for("the last commit", lambda: open_batch(self.checkpoint) is None)
@@ -356,7 +358,9 @@ def flip(directory: Path) -> None:
 
 
 def kill_with_open_batch(house: House) -> int:
-    """Let the driver plan one more batch without writing it, kill the driver, truncate the plan, and return the batch."""
+    """Let the driver plan one more batch without writing it, kill the driver, truncate the plan, and return the
+    batch.
+    """
     committed = last_committed(house.checkpoint)
     assert committed is not None
     # The table cannot be written while somebody else writes the database.

@@ -1,4 +1,6 @@
-"""Provides a user of the page in a browser, inside Airflow's own frame, who performs every operation with the buttons."""
+"""Provides a user of the page in a browser, inside Airflow's own frame, who performs every operation with the
+buttons.
+"""
 
 from __future__ import annotations
 

@@ -592,7 +592,9 @@ def test_the_ways_alone_say_whether_a_person_is_asked():
 
 
 def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended():
-    """Negative control: with ``most_differing`` at 1.0, a rebuild in which all rows differ takes over without a review."""
+    """Negative control: with ``most_differing`` at 1.0, a rebuild in which all rows differ takes over without a
+    review.
+    """
     world = World(
         verdict=Verdict.SWITCH,
         way=Transition.REBUILD,
@@ -637,7 +639,9 @@ def test_an_output_that_nobody_compared_is_told():
 
 
 def test_a_shadow_that_dies_while_a_person_is_asked_ends_the_dual_run():
-    """A shadow that dies during the review ends the dual run: the deploy is refused and the old driver is unaffected."""
+    """A shadow that dies during the review ends the dual run: the deploy is refused and the old driver is
+    unaffected.
+    """
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=None)
     world.comparison = NOT_THE_SAME["all differ"]
     while not any(each.step is Step.REVIEW for each in world.log):
@@ -778,7 +782,9 @@ def test_a_release_that_breaks_in_its_probation_gives_way():
 
 
 def test_a_probation_counts_its_triggers_after_the_first_one():
-    """A probation of 3 batches waits for 3 triggers after the first one. Negative control: at 4 triggers it has passed."""
+    """A probation of 3 batches waits for 3 triggers after the first one. Negative control: at 4 triggers it has
+    passed.
+    """
     world = World(request={"probation_batches": 3})
     play_to(world, Step.PROBATION)
     world.instances["op-candidate"].triggers = 3

@@ -351,14 +351,18 @@ def test_what_loses_nothing_comes_first() -> None:
 
 
 def test_a_sound_query_is_restored_only_if_it_is_named() -> None:
-    """An undamaged query is restored only if it is named; otherwise the restore states that no checkpoint is damaged."""
+    """An undamaged query is restored only if it is named; otherwise the restore states that no checkpoint is
+    damaged.
+    """
     at = look(query(replay=REPLAY))
     assert "no checkpoint of sales is damaged" in diagnose(at).option(RESTORE).why_not
     assert diagnose(at, chosen=["totals"]).option(RESTORE).snapshots == {"totals": "s0002"}
 
 
 def test_without_its_rung_a_damaged_checkpoint_is_taken_for_a_killed_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: without the check for damaged checkpoints, the same condition is diagnosed as a killed driver."""
+    """Negative control: without the check for damaged checkpoints, the same condition is diagnosed as a killed
+    driver.
+    """
     rungs = tuple(each for each in recovery._LADDER if each is not recovery._damaged)
     monkeypatch.setattr(recovery, "_LADDER", rungs)
     assert diagnose(look(DAMAGED)).cause is Problem.DRIVER_KILLED

@@ -38,7 +38,9 @@ def settings(*approvers: str, four_eyes: bool = False) -> Settings:
 
 
 def job(serving: tuple[str, ...] = (), candidate: tuple[str, ...] = ()) -> JobState:
-    """Return a job whose current release r0001 has the first list of approvers and whose release r0002 has the second."""
+    """Return a job whose current release r0001 has the first list of approvers and whose release r0002 has the
+    second.
+    """
     environment = Environment(python="3", spark="4", packages_sha256="p", jars_sha256="j", digest="d")
     releases = {
         f"r000{number}": Release(

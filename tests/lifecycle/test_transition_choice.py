@@ -54,7 +54,9 @@ def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
 
 
 def test_a_rollback_starts_no_query_that_may_be_a_renamed_one():
-    """A rollback refuses to start a query that may be a renamed one, because only a deploy has a step for the approval."""
+    """A rollback refuses to start a query that may be a renamed one, because only a deploy has a step for the
+    approval.
+    """
     asked = finding("query-may-be-renamed", Severity.OPAQUE, "query sums")
     way, refusal = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"), kind=Rollback())
     assert way is None

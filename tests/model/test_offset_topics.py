@@ -40,7 +40,9 @@ def test_a_claim_without_an_answer_of_the_brokers_forgets_nothing() -> None:
 
 
 def test_a_version_that_continues_another_has_its_topics() -> None:
-    """A version that continues a parent has the parent's topics until it is claimed itself; a rebuilt version has none."""
+    """A version that continues a parent has the parent's topics until it is claimed itself; a rebuilt version has
+    none.
+    """
     state = claimed(("v0001", {"a": "1", "b": "1"}))
     assert state.offset_topics("q", "v0002") == {"a": "1", "b": "1"}
     assert state.offset_topics("q", "v0003") == {}

@@ -57,7 +57,9 @@ def test_resolving_names_what_is_missing_never_a_value() -> None:
 
 
 def test_substitute_fills_references_only() -> None:
-    """Substitution replaces only references and keeps the types of other values; an unresolved reference is an error."""
+    """Substitution replaces only references and keeps the types of other values; an unresolved reference is an
+    error.
+    """
     secrets = {"secret://env/URL": "v"}
     assert substitute({"u": "secret://env/URL", "n": 3, "f": 0.5, "b": True, "z": None}, secrets) == {
         "u": "v",

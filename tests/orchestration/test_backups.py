@@ -167,7 +167,9 @@ def test_every_deployed_query_is_found_or_those_of_one_job(job: Registered) -> N
 
 
 def test_a_job_whose_records_cannot_be_read_does_not_stop_the_others(job: Registered) -> None:
-    """A job with an unreadable journal is listed by its name and fails its own task, and the other jobs are backed up."""
+    """A job with an unreadable journal is listed by its name and fails its own task, and the other jobs are backed
+    up.
+    """
     store = LocalStore(Path(job.installation.settings.store))
     store.create("registry/broken/journal/0000000001", b"not a record")
     store.create("registry/unrecorded/bundles/abc.zip", b"of a deploy that died at once")
@@ -231,7 +233,9 @@ def test_a_long_capture_is_heard_of_every_five_seconds() -> None:
 
 
 def test_a_backup_ends_before_what_it_builds_on_may_be_pruned() -> None:
-    """The deadline of a backup task is shorter than the time for which a capture's objects are protected from a prune."""
+    """The deadline of a backup task is shorter than the time for which a capture's objects are protected from a
+    prune.
+    """
     from streamkeeper.orchestration.backups import LONGEST_BACKUP
 
     assert LONGEST_BACKUP.total_seconds() < LONGEST_S

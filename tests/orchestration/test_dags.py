@@ -206,7 +206,9 @@ def test_every_step_of_the_table_has_its_task(seen: dict[str, Any], dag: str, st
 
 
 def test_a_graph_that_differs_from_the_table_is_told() -> None:
-    """Negative control: a step without a task, a task with a different name and tasks in the wrong order are reported."""
+    """Negative control: a step without a task, a task with a different name and tasks in the wrong order are
+    reported.
+    """
     tasks = {
         "assess": {"step": "STANDBY", "upstream": ["bundle"]},
         "bundle": {"step": "BUNDLE", "upstream": ["group.go"]},

@@ -57,7 +57,9 @@ def run(**form: Any) -> tuple[str, str]:
 
 
 def test_the_newest_snapshot_is_drilled_until_it_is_verified(job: Registered, drills: Drills) -> None:
-    """The newest snapshot is drilled until it is verified and then skipped; the next snapshot is drilled in its turn."""
+    """The newest snapshot is drilled until it is verified and then skipped; the next snapshot is drilled in its
+    turn.
+    """
     from airflow.sdk.exceptions import AirflowSkipException
 
     with pytest.raises(AirflowSkipException, match=f"{SERIES}: no snapshot yet"):

@@ -1,4 +1,6 @@
-"""Tests the forms of the backup, the drill and the prune: empty fields mean everything, and invalid fields are refused."""
+"""Tests the forms of the backup, the drill and the prune: empty fields mean everything, and invalid fields are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def test_a_wrong_field_never_becomes_a_run(kind: str, wrong: dict[str, Any]) -> 
     ids=str,
 )
 def test_fields_that_do_not_go_together_are_named(params: dict[str, Any], said: str) -> None:
-    """A field that lacks the field that it depends on, or has an invalid value, is refused with one line that names it."""
+    """A field that lacks the field that it depends on, or has an invalid value, is refused with one line that names
+    it.
+    """
     from streamkeeper.orchestration.snapshot_forms import read_choice_of_queries
 
     with pytest.raises(InvalidInput, match=said):

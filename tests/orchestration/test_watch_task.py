@@ -165,7 +165,9 @@ def test_a_notifier_that_fails_is_logged_and_tried_again(
 
 
 def test_an_operation_goes_on_only_after_its_run_has_ended(job: Registered) -> None:
-    """The watch continues an open operation only after Airflow reports that the DAG run that carries it has finished."""
+    """The watch continues an open operation only after Airflow reports that the DAG run that carries it has
+    finished.
+    """
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
     note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
 

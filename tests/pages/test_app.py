@@ -163,7 +163,9 @@ def test_a_part_is_what_the_page_shows(page: FastAPI) -> None:
 
 
 def test_a_room_beside_it_is_added_by_its_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A router that a module's ``router_of`` returns becomes part of the application, with its error pages and headers."""
+    """A router that a module's ``router_of`` returns becomes part of the application, with its error pages and
+    headers.
+    """
 
     def router_of(site: object, viewer: object) -> APIRouter:
         router = APIRouter()

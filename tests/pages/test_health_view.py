@@ -38,7 +38,9 @@ def test_a_symptom_is_told_with_its_incident_and_what_was_done() -> None:
 
 @pytest.mark.parametrize(("seconds", "stale"), [(0.0, False), (179.0, False), (181.0, True)])
 def test_a_look_has_an_age(seconds: float, stale: bool) -> None:
-    """The age of the last check is shown, is never negative when clocks differ, and counts as out of date after 180 s."""
+    """The age of the last check is shown, is never negative when clocks differ, and counts as out of date after 180
+    s.
+    """
     found = view(now=AT + seconds)
     assert (found.age_s, found.stale) == (seconds, stale)
     assert view(now=AT - 9).age_s == 0

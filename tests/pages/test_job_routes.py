@@ -341,7 +341,9 @@ def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
 
 
 def test_a_part_that_refreshes_itself_reads_nothing_twice(job: WholeJob) -> None:
-    """A part that refreshes itself reads only new journal entries. Negative control: the whole page reads all of them."""
+    """A part that refreshes itself reads only new journal entries. Negative control: the whole page reads all of
+    them.
+    """
     store = CountingStore(job.installation.store)
     page = make_viewed(job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner))
     costs = []
@@ -378,7 +380,9 @@ def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_journal_cannot_be_read_has_no_buttons(job: WholeJob, page: FastAPI) -> None:
-    """A job with a damaged journal has no buttons, while one with only a damaged driver status still offers recovery."""
+    """A job with a damaged journal has no buttons, while one with only a damaged driver status still offers
+    recovery.
+    """
     damage(job, f"control/{JOB}/{DRIVER}/status.json")
     assert ">Recover</button>" in get(page, f"/jobs/{JOB}").text
     damage(job, entry_key(JOB, 3))
@@ -401,7 +405,9 @@ def test_the_history_is_what_the_tables_say(page: FastAPI) -> None:
 
 
 def test_links_go_where_the_page_is_mounted(job: WholeJob, page: FastAPI) -> None:
-    """Under a prefix, the links to the operation, to Airflow's page of the DAG run and to the chart data are correct."""
+    """Under a prefix, the links to the operation, to Airflow's page of the DAG run and to the chart data are
+    correct.
+    """
     text = get(page, f"/jobs/{JOB}", under="/air/streamkeeper").text
     assert f'href="/air/streamkeeper/jobs/{JOB}/operations/{OPERATION}"' in text
     run = RUN.replace(":", "%3A").replace("+", "%2B")

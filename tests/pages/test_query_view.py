@@ -33,7 +33,9 @@ def test_a_source_stands_beside_its_offset_and_what_waits_there() -> None:
 
 
 def test_without_a_plan_the_driver_names_the_sources() -> None:
-    """Without a manifest, the sources have the names that the driver reports, and surplus offsets are shown by number."""
+    """Without a manifest, the sources have the names that the driver reports, and surplus offsets are shown by
+    number.
+    """
     signals = QuerySignals(sources=(SourceSignals(source="KafkaV2[Subscribe[sales]]"),))
     status = QueryStatus(query="totals", version="v0001", epoch=1, offsets=("{}", "7"), signals=signals)
     found = view(None, status)

@@ -70,7 +70,9 @@ def test_a_step_under_way_says_until_when_and_what_happens_then() -> None:
 
 
 def test_before_the_verdict_every_step_may_still_come() -> None:
-    """Before the verdict no step is marked as not needed; afterwards the steps that the verdict does not require are."""
+    """Before the verdict no step is marked as not needed; afterwards the steps that the verdict does not require
+    are.
+    """
     played = Played()
     played.play_until("assess")
     assert having(marks(played), StepMark.NOT_NEEDED) == []

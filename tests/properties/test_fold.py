@@ -71,7 +71,9 @@ def test_every_entry_reads_back(entry: Entry) -> None:
 def test_compaction_changes_no_reader(
     monkeypatch: pytest.MonkeyPatch, records: list[Record], data: st.DataObject
 ) -> None:
-    """Every reader sees the same state, whatever the distance between folded copies and whichever of them are damaged."""
+    """Every reader sees the same state, whatever the distance between folded copies and whichever of them are
+    damaged.
+    """
     monkeypatch.setattr(journal, "FOLD_EVERY", data.draw(st.integers(1, 8)))
     store = MemoryStore()
     for record in records:

@@ -102,7 +102,9 @@ def test_a_larger_policy_keeps_all_that_a_smaller_one_keeps(
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
 def test_every_decision_has_a_reason_and_its_place(candidates: list[Candidate], policy: Policy) -> None:
-    """Every decision has at least one reason and no repeated reason, and the decisions are sorted by snapshot number."""
+    """Every decision has at least one reason and no repeated reason, and the decisions are sorted by snapshot
+    number.
+    """
     decided = decide_retention(candidates, policy)
     assert [each.number for each in decided] == sorted(each.number for each in candidates)
     assert all(each.reasons and len(set(each.reasons)) == len(each.reasons) for each in decided)

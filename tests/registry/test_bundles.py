@@ -353,7 +353,9 @@ def test_the_largest_bundle_is_unpacked(tmp_path: Path) -> None:
 
 @given(data=st.data())
 def test_whatever_happens_to_a_bundle_it_is_one_or_damage(data: st.DataObject) -> None:
-    """A bundle with arbitrary bytes changed is either read or raises ``RegistryDamaged``, and never a different error."""
+    """A bundle with arbitrary bytes changed is either read or raises ``RegistryDamaged``, and never a different
+    error.
+    """
     files = {"a.py": b"a = 1\n", "b/c.txt": bytes(50)}
     zipped = bytearray(_zip(files))
     for place in data.draw(st.lists(st.integers(0, len(zipped) - 1), min_size=1, max_size=4)):

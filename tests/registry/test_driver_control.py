@@ -95,7 +95,9 @@ def test_first_launch_stands(control: Control) -> None:
 
 
 def test_generation_is_claimed_once(control: Control) -> None:
-    """A second supervisor that claims the same generation gets ``KeyExists``, and all generations are listed in order."""
+    """A second supervisor that claims the same generation gets ``KeyExists``, and all generations are listed in
+    order.
+    """
     for generation in (1, 2, 10):
         control.write_process(process(generation))
     with pytest.raises(KeyExists):

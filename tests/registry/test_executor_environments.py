@@ -35,7 +35,9 @@ def write(settings: Settings, content: bytes) -> None:
 
 
 def test_an_archive_that_is_replaced_in_place_is_another_one(settings: Settings) -> None:
-    """Replacing the archive keeps both contents, each readable by its owner only, and the same content is stored once."""
+    """Replacing the archive keeps both contents, each readable by its owner only, and the same content is stored
+    once.
+    """
     first = keep_archive(settings)
     assert keep_archive(settings) == first
     write(settings, b"two")

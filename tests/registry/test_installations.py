@@ -191,7 +191,9 @@ def test_a_former_place_that_does_not_answer_counts_as_there(
 
 
 def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> None:
-    """A moved installation that was mistakenly declared new regains its former id by being declared moved with that id."""
+    """A moved installation that was mistakenly declared new regains its former id by being declared moved with that
+    id.
+    """
     before = original.open()
     original.home.rename(tmp_path / "moved")
     moved = Place(tmp_path / "moved")

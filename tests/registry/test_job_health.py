@@ -50,7 +50,9 @@ def test_an_unknown_rule_is_refused_by_both_doors(tmp_path: Path) -> None:
 
 
 def test_a_release_of_before_there_were_thresholds_reads_and_is_the_same_release() -> None:
-    """A stored release without thresholds is read as one with no thresholds, and stays equal after it is stored again."""
+    """A stored release without thresholds is read as one with no thresholds, and stays equal after it is stored
+    again.
+    """
     old = (
         b'{"bundle":"b","bundle_bytes":1,"entry":"sales.py","params":{},"conf":{},"environment":{"python":"3.11",'
         b'"spark":"4.2.0","packages_sha256":"p","jars_sha256":"j","digest":"d"},"state_format":"f"}'

@@ -125,7 +125,9 @@ def test_only_what_this_machine_runs_is_another_machines(place: Place, cluster: 
 
 
 def test_a_runner_that_is_not_known_here_is_named(place: Place, cluster: Cluster) -> None:
-    """An instance with an unknown runner is reported as ``UNKNOWN`` with the runner's name, and killing it is refused."""
+    """An instance with an unknown runner is reported as ``UNKNOWN`` with the runner's name, and killing it is
+    refused.
+    """
     place.control("new").write_launch(place.spec("new", runner="kubernetes"))
     place.started.clear()
     runner = of(place, cluster)

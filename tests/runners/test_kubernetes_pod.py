@@ -220,7 +220,9 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -
 
 
 def test_a_container_whose_shim_is_killed_is_not_dead_while_it_lives(place: PodPlace) -> None:
-    """When a container's shim is killed, the instance is reported dead only after all of its processes have terminated."""
+    """When a container's shim is killed, the instance is reported dead only after all of its processes have
+    terminated.
+    """
     pids = running(place)
     (shim,) = [pid for pid in place.node.shims() if pids[0] in below(pid)]
     end(shim)

@@ -50,7 +50,9 @@ def test_a_client_certificate_of_the_configuration_is_sent(
 
 
 def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluster: ClusterServer) -> None:
-    """Releasing the resources of an instance whose launch was interrupted before its pod was recorded sends no request."""
+    """Releasing the resources of an instance whose launch was interrupted before its pod was recorded sends no
+    request.
+    """
     place = Place(tmp_path)
     place.control().write_launch(place.spec())
     KubernetesRunner(place.store, place.settings, kubeconfig(tmp_path, cluster.url)).release_resources(

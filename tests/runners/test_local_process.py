@@ -172,7 +172,9 @@ def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:
 
 
 def test_a_driver_gets_no_more_environment_than_it_needs(place: Place) -> None:
-    """A driver receives the store's credentials and its own variables, but no secrets from the launcher's environment."""
+    """A driver receives the store's credentials and its own variables, but no secrets from the launcher's
+    environment.
+    """
     environ = {"PATH": os.environ["PATH"], "AWS_REGION": "x", "AIRFLOW__CORE__FERNET_KEY": "k", "DB_PASSWORD": "p"}
     place.new_runner(environ=environ).launch(place.spec(), {})
     driver, child = place.pids()

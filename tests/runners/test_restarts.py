@@ -58,13 +58,17 @@ def test_a_failure_is_a_restart_until_the_budget_is_used_up(code: int) -> None:
 
 
 def test_a_long_healthy_run_gives_the_budget_back() -> None:
-    """A driver that fails after a long healthy run regains its full budget and is restarted after the shortest pause."""
+    """A driver that fails after a long healthy run regains its full budget and is restarted after the shortest
+    pause.
+    """
     decisions = series(1, 50, ran_s=POLICY.refill_s)
     assert {(each.next, each.pause_s) for each in decisions} == {(Next.RESTART, 1.0)}
 
 
 def test_a_crash_loop_slower_than_the_window_ends_too() -> None:
-    """Negative control: a driver that fails every four minutes does not regain its budget and is eventually given up."""
+    """Negative control: a driver that fails every four minutes does not regain its budget and is eventually given
+    up.
+    """
     assert series(1, 50, every_s=240.0, ran_s=235.0)[-1].next is Next.END
 
 

@@ -197,7 +197,9 @@ def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
 
 
 def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Place) -> None:
-    """A driver that failed before it read its drain command is not restarted, and the instance is recorded as drained."""
+    """A driver that failed before it read its drain command is not restarted, and the instance is recorded as
+    drained.
+    """
     serve(place, restarts=QUICK)
     with store_away(place, 1) as store:
         Control(store, JOB, "one").send(CommandKind.DRAIN, "stop-1")

@@ -355,7 +355,9 @@ class WithoutLooking(SimulatedRunner):
 
 
 def test_a_claim_alone_prevents_a_second_driver(world: Drivers) -> None:
-    """Of several supervisors that start at once without checking for others, the claim lets exactly one start a driver."""
+    """Of several supervisors that start at once without checking for others, the claim lets exactly one start a
+    driver.
+    """
     RunnerContract().test_launching_twice_starts_one_tree(Place(world, WithoutLooking))
 
 

@@ -37,7 +37,9 @@ def test_no_password_in_any_text_of_a_table() -> None:
     ],
 )
 def test_databases_without_a_promise_are_refused(url: str, error: type[Exception]) -> None:
-    """An unsupported or malformed database URL is refused with an example of a supported one and without the password."""
+    """An unsupported or malformed database URL is refused with an example of a supported one and without the
+    password.
+    """
     with pytest.raises(error) as raised:
         TableSink(url, table="totals", key=["customer"])
     assert "hunter2" not in str(raised.value)

@@ -246,7 +246,9 @@ def test_a_text_in_one_version_is_a_text_in_all(spark: SparkSession, tmp_path: P
 
 
 def test_versions_of_several_formats_are_one_output(spark: SparkSession, tmp_path: Path) -> None:
-    """Versions of different formats are read as one output, each by its own schema and up to the batch of its handoff."""
+    """Versions of different formats are read as one output, each by its own schema and up to the batch of its
+    handoff.
+    """
     rows = spark.createDataFrame([(1, "007"), (2, "08")], "n long, kind string")
     first = writer_of(tmp_path, format="csv")
     first.write(rows.where("n = 1"), 0)

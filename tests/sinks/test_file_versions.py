@@ -106,7 +106,9 @@ def test_old_version_is_read_up_to_its_last_batch_only(output: Output, monkeypat
 
 
 def test_bounded_span_keeps_its_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Partition columns are read back even for a version that is read up to a batch, whose files are listed one by one."""
+    """Partition columns are read back even for a version that is read up to a batch, whose files are listed one by
+    one.
+    """
     output = Output(spark, tmp_path)
     first = output.writer("v0001", 1, partition_by=["amount"])
     output.write(first, 0, "e1")

@@ -1,4 +1,6 @@
-"""Tests an output that is replaced while a writer uses it, and one that continues after a loss that a person accepted."""
+"""Tests an output that is replaced while a writer uses it, and one that continues after a loss that a person
+accepted.
+"""
 
 from __future__ import annotations
 

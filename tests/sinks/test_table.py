@@ -192,7 +192,9 @@ def test_without_the_fence_a_superseded_writer_does_write(
 
 
 def test_key_twice_in_one_batch_is_refused(spark: SparkSession, database: Path) -> None:
-    """A batch with one key in two rows is refused with that key, because their order is unknown, and is not recorded."""
+    """A batch with one key in two rows is refused with that key, because their order is unknown, and is not
+    recorded.
+    """
     writer = writer_of(database, 1)
     writer.raise_fence()
     with pytest.raises(PermanentError, match="customer='a' more than once"):
@@ -210,7 +212,9 @@ def test_row_without_a_key_is_refused(spark: SparkSession, database: Path) -> No
 
 
 def test_every_supported_type_comes_back(spark: SparkSession, database: Path) -> None:
-    """Values of every supported type are stored without loss: instants in UTC, decimals to the last digit, and NULLs."""
+    """Values of every supported type are stored without loss: instants in UTC, decimals to the last digit, and
+    NULLs.
+    """
     at = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
     frame = spark.createDataFrame(
         [("a", 2**40, 7, 1.5, 0.25, True, at, at.date(), Decimal("123456789012345678.01")), ("b", *[None] * 8)],

@@ -120,7 +120,9 @@ def test_cutover_swaps_and_the_way_back_is_a_swap(warehouse: Warehouse, shadow: 
 def test_way_back_finds_the_table_that_a_version_carried_on(
     warehouse: Warehouse, shadow: TableWriter, write: Write
 ) -> None:
-    """Rolling back to a handed-over or restored version that has written nothing continues in the table of its parent."""
+    """Rolling back to a handed-over or restored version that has written nothing continues in the table of its
+    parent.
+    """
     second = cut_over(warehouse, "v0002", 3)
     write(second, 2, ("a", 11))
     lineage = (OutputSegment("v0002", last=2), OutputSegment("v0003"))
@@ -344,7 +346,9 @@ def test_zombie_of_a_shadow_changes_nothing(warehouse: Warehouse, shadow: TableW
 def test_discarding_drops_a_shadow_and_never_what_serves(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
 ) -> None:
-    """Discarding an aborted shadow drops its tables and its record; discarding a version that serves changes nothing."""
+    """Discarding an aborted shadow drops its tables and its record; discarding a version that serves changes
+    nothing.
+    """
     shadow.discard()
     shadow.discard()
     assert warehouse.tables == {"totals", "totals__staged"}
@@ -365,7 +369,9 @@ def test_discarding_in_an_empty_database_is_nothing(warehouse: Warehouse) -> Non
 
 
 def test_shadow_without_a_batch_replaces_nothing_that_was_written(warehouse: Warehouse, serving: TableWriter) -> None:
-    """A cutover to a shadow without a batch is refused, and epoch, batch and rows of the serving table stay unchanged."""
+    """A cutover to a shadow without a batch is refused, and epoch, batch and rows of the serving table stay
+    unchanged.
+    """
     warehouse.writer("v0002", 2, shadow=True).raise_fence()
     with pytest.raises(InvalidInput, match="has no batch"):
         cut_over(warehouse, "v0002", 3)

@@ -1,4 +1,6 @@
-"""Provides a database of either kind for tests, which is read through its own client and not through the tested code."""
+"""Provides a database of either kind for tests, which is read through its own client and not through the tested
+code.
+"""
 
 from __future__ import annotations
 

@@ -232,7 +232,9 @@ def test_killed_before_any_file_there_is_no_checkpoint_and_the_next_attempt_is_w
 def check_killed(
     series: Catalogue, target: Tree, whole: dict[str, bytes], nth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Assert that a restore which is killed after ``nth`` files publishes nothing, and that the next one completes it."""
+    """Assert that a restore which is killed after ``nth`` files publishes nothing, and that the next one completes
+    it.
+    """
     create, made = target.create, list[str]()
 
     class Killed(BaseException):

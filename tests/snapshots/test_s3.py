@@ -199,7 +199,9 @@ def test_a_flipped_byte_in_a_bucket_is_found_and_nothing_is_restored(tmp_path: P
 def test_a_server_that_is_gone_is_told_in_one_line(
     tmp_path: Path, s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A capture to an S3 server that does not answer raises ``StoreUnavailable`` with a hint at ``AWS_ENDPOINT_URL``."""
+    """A capture to an S3 server that does not answer raises ``StoreUnavailable`` with a hint at
+    ``AWS_ENDPOINT_URL``.
+    """
     a_checkpoint(tmp_path / "live")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(StoreUnavailable, match="AWS_ENDPOINT_URL"):

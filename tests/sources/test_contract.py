@@ -36,7 +36,9 @@ class Streamed:
         self._spark = spark
 
     def read(self, session: SparkSession) -> DataFrame:
-        """Return a stream of all rows from the beginning with ``ROWS_A_BATCH`` rows in each batch, as ``row string``."""
+        """Return a stream of all rows from the beginning with ``ROWS_A_BATCH`` rows in each batch, as ``row
+        string``.
+        """
         raise NotImplementedError
 
     def tree(self, checkpoint: Path) -> Tree:

@@ -60,7 +60,9 @@ def test_nothing_unlisted_stays_after_ordinary_writes(tmp_path: Path) -> None:
 def test_a_value_is_on_the_disk_before_it_has_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """A write syncs new folders and the whole content to disk before the file gets its name, and the folder afterwards."""
+    """A write syncs new folders and the whole content to disk before the file gets its name, and the folder
+    afterwards.
+    """
     store = LocalStore(tmp_path)
     acts: list[str] = []
     sync, name = os.fsync, {"create": os.link, "replace": os.rename}[call]

@@ -77,7 +77,9 @@ def test_journal_appends_once_although_answers_are_lost(
 
 
 def test_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
-    """Without a server at the endpoint, ``StoreUnavailable`` names the store, the operation and a remedy in one line."""
+    """Without a server at the endpoint, ``StoreUnavailable`` names the store, the operation and a remedy in one
+    line.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")

@@ -1,4 +1,6 @@
-"""Tests finding the HTTP addresses of Hadoop's servers in configuration files as cluster administrators provide them."""
+"""Tests finding the HTTP addresses of Hadoop's servers in configuration files as cluster administrators provide
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ RPC, HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
 
 @pytest.fixture
 def given(tmp_path: Path) -> Given:
-    """A function that writes these properties to configuration files and returns the environment that points to them."""
+    """A function that writes these properties to configuration files and returns the environment that points to
+    them.
+    """
 
     def write(conf: dict[str, str]) -> dict[str, str]:
         for name, prefixes in FILES.items():

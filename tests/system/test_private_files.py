@@ -66,7 +66,9 @@ def test_a_file_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
 
 
 def test_a_tree_of_another_program_is_taken_from_others(tmp_path: Path) -> None:
-    """Making a folder of a different program private removes the access of others from it and from everything below it."""
+    """Making a folder of a different program private removes the access of others from it and from everything below
+    it.
+    """
     make_folders(tmp_path / "made" / "below")
     (tmp_path / "made" / "below" / "part.parquet").write_bytes(b"x")
     (tmp_path / "made" / "below").chmod(0o755)

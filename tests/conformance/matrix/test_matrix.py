@@ -107,7 +107,9 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_every_verdict_agrees_with_what_spark_does(checked: Checked, capsys: pytest.CaptureFixture[str]) -> None:
-    """The check answers every chosen case, accepts no unsafe change and raises no false alarm; the matrix is printed."""
+    """The check answers every chosen case, accepts no unsafe change and raises no false alarm; the matrix is
+    printed.
+    """
     with capsys.disabled():
         print_score(Console(width=160), checked.score)
     assert [(each.grade.value, each.id, each.answer) for each in checked.score.misses] == []

@@ -265,7 +265,9 @@ def test_every_job_file_compiles() -> None:
 
 
 def test_a_case_is_measured_again_when_anything_in_it_changes() -> None:
-    """A case's key changes with its job, damage, settings, params, provider or declared outcome, and not with its name."""
+    """A case's key changes with its job, damage, settings, params, provider or declared outcome, and not with its
+    name.
+    """
     key = CASE.key("hdfs")
     assert replace(CASE, id="other").key("hdfs") == key
     changed = [

@@ -69,7 +69,9 @@ def test_a_reason_beyond_its_bounds_is_refused(reason: str, told: str) -> None:
 
 
 def test_what_is_said_without_a_person_may_be_longer() -> None:
-    """A request without a person may have a longer reason, so that a driver's long error does not prevent its restart."""
+    """A request without a person may have a longer reason, so that a driver's long error does not prevent its
+    restart.
+    """
     check_request(replace(USUAL, reason="x" * 5000))
 
 

@@ -631,7 +631,9 @@ def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
 
 
 def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -> None:
-    """A prune of all jobs reports an emptied checkpoint directory instead of treating it as a job that has not begun."""
+    """A prune of all jobs reports an emptied checkpoint directory instead of treating it as a job that has not
+    begun.
+    """
     shutil.rmtree(job.directory)
     job.directory.mkdir()
     (told,) = plan_prune(job.installation).untold

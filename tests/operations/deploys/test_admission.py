@@ -135,7 +135,9 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
 
 
 def test_a_typo_ends_no_other_operation(job: Registered) -> None:
-    """A deploy with a misspelt param is refused and does not abort the open operation, even with ``--on-open abort``."""
+    """A deploy with a misspelt param is refused and does not abort the open operation, even with ``--on-open
+    abort``.
+    """
     Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0001"))
     with pytest.raises(InvalidInput, match="unknown param inptu"):
         open_deploy(job.installation, "op2", DeployRequest(job=JOB, params={"inptu": "/in"}), on_open=OnOpen.ABORT)
@@ -145,7 +147,9 @@ def test_a_typo_ends_no_other_operation(job: Registered) -> None:
 
 
 def test_what_is_not_given_is_what_serves(job: Registered) -> None:
-    """A deploy that inherits records the serving release's params and confs in its request and names them in its plan."""
+    """A deploy that inherits records the serving release's params and confs in its request and names them in its
+    plan.
+    """
     serving(job, {"input": "/in", "files": 3}, CONF)
     request = asked(job, inherit_params=True, inherit_conf=True)
     assert (request.params, request.conf) == ({"input": "/in", "files": 3}, CONF)

@@ -1,4 +1,6 @@
-"""A deploy's assessment relies on the evidence that its driver has stored, and assumes nothing that the evidence lacks."""
+"""A deploy's assessment relies on the evidence that its driver has stored, and assumes nothing that the evidence
+lacks.
+"""
 
 from __future__ import annotations
 

@@ -57,14 +57,18 @@ def test_what_a_killed_driver_had_planned_must_be_held_too(old: Path, tmp_path: 
 
 
 def drained(**changes: object) -> DriverStatus:
-    """Return the last status of the driver that owns EPOCH: drained, with batch 6 as the last one admitted by its gate."""
+    """Return the last status of the driver that owns EPOCH: drained, with batch 6 as the last one admitted by its
+    gate.
+    """
     told = QueryStatus(query="totals", version="v0001", epoch=3, committed=6, admitted=6)
     fields = {"instance": "first", "release": "r0001", "generation": 2, "state": DriverState.DRAINED}
     return DriverStatus(**{**fields, "beat": 1, "at": "", "queries": {"totals": told}, **changes})
 
 
 def test_what_a_drained_driver_has_refused_to_write_need_not_be_held(old: Path, tmp_path: Path) -> None:
-    """Batch 7, which a drained driver had planned but its gate did not admit, need not be covered; batch 6 is enough."""
+    """Batch 7, which a drained driver had planned but its gate did not admit, need not be covered; batch 6 is
+    enough.
+    """
     (old / "commits" / "7").unlink()
     until = last_written(LocalTree(old), EPOCH, drained())
     assert until == 6

@@ -1,4 +1,6 @@
-"""What a job's file declares: read without Spark if possible, and left to a driver if only a driver can determine it."""
+"""What a job's file declares: read without Spark if possible, and left to a driver if only a driver can determine
+it.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_params_come_as_they_were_declared(tmp_path: Path) -> None:
     ],
 )
 def test_a_failing_import_is_told(tmp_path: Path, more: str, told: str) -> None:
-    """An import that fails without any use of a Spark session is reported with its error, and with its file and line."""
+    """An import that fails without any use of a Spark session is reported with its error, and with its file and
+    line.
+    """
     assert told in ask(tmp_path, f"{JOB}\n{more}\n").error
 
 

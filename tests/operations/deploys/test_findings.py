@@ -45,7 +45,9 @@ def test_what_served_before_an_operation_is_what_the_last_one_that_succeeded_bro
 
 
 def test_before_the_first_operation_nothing_served_or_nobody_knows_what() -> None:
-    """Before a job's first operation no release had run; after a rebuild of its journal the release before is unknown."""
+    """Before a job's first operation no release had run; after a rebuild of its journal the release before is
+    unknown.
+    """
     request = OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=())
     first = fold(JobState(job=JOB), Entry(number=1, at="", by="", record=request))
     assert before(first, "op") == ""

@@ -74,7 +74,9 @@ def test_a_row_has_what_is_needed_to_act(tmp_path: Path) -> None:
 
 
 def test_a_dead_driver_has_no_lag(tmp_path: Path) -> None:
-    """The row of a dead driver has no lag, because its last value is outdated, but keeps the time of its last commit."""
+    """The row of a dead driver has no lag, because its last value is outdated, but keeps the time of its last
+    commit.
+    """
     job = Registered(tmp_path)
     tell(job, last_commit=NOW - 5)
     row = passed(job, NOW)

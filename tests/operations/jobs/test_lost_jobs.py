@@ -1,4 +1,6 @@
-"""A job whose journal is lost: its remaining records identify it in every list, and no command starts it from scratch."""
+"""A job whose journal is lost: its remaining records identify it in every list, and no command starts it from
+scratch.
+"""
 
 from __future__ import annotations
 

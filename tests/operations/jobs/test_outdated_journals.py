@@ -1,4 +1,6 @@
-"""A journal that is older than the claims beside its checkpoints: every operation refuses it, and nothing is recorded."""
+"""A journal that is older than the claims beside its checkpoints: every operation refuses it, and nothing is
+recorded.
+"""
 
 from __future__ import annotations
 

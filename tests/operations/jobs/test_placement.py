@@ -81,7 +81,9 @@ def entries(job: Registered) -> int:
 def test_every_verb_is_refused_before_anything_is_on_record(
     job: Registered, verb: Callable[[Registered], object]
 ) -> None:
-    """Each command is refused with the driver, its machine and both ways out, before anything is recorded or started."""
+    """Each command is refused with the driver, its machine and both ways out, before anything is recorded or
+    started.
+    """
     before = entries(job)
     with pytest.raises(
         WrongMachine,
@@ -130,7 +132,9 @@ def test_an_open_operation_of_another_machine_is_not_given_up(job: Registered) -
 def test_without_that_a_task_on_the_wrong_machine_ends_the_deploy(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: without the check of the machine, the operation falls back although its candidate is healthy."""
+    """Negative control: without the check of the machine, the operation falls back although its candidate is
+    healthy.
+    """
     deploy = planned(job)
     monkeypatch.setattr(Deploy, "_must_be_here", lambda *_: None)
     assert deploy.advance(Step.STANDBY).kind is ProgressKind.FALLING_BACK

@@ -48,7 +48,9 @@ def operate(
 
 
 def test_an_operation_says_who_wanted_what_why_and_what_became_of_it(job: Registered) -> None:
-    """A row of an operation shows its kind, its requester, the reason, the release, the outcome and how long it took."""
+    """A row of an operation shows its kind, its requester, the reason, the release, the outcome and how long it
+    took.
+    """
     job.record(
         OperationStarted(
             operation="op2", request=DeployRequest(job=JOB, reason="faster", requested_by="cli:ada"), steps=()

@@ -101,7 +101,9 @@ STRAYS = ("registry/plain.bak", "control/plain.bak", "carriers/Plain", "incident
 
 
 def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> None:
-    """Folders whose names are not job names are skipped and reported, and the dead driver of a real job is still paged."""
+    """Folders whose names are not job names are skipped and reported, and the dead driver of a real job is still
+    paged.
+    """
     for stray in STRAYS:
         house.installation.store.create(f"{stray}/journal/0000000001.json", b"{")
     house.job.runner.life = Life.DEAD

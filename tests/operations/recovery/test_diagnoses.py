@@ -14,7 +14,9 @@ HTML = {"html_inline", "html_block"}
 
 
 def shown() -> tuple[str, set[str]]:
-    """Return the text that an Airflow page shows of a diagnosis with quoted text, and the types of its Markdown tokens."""
+    """Return the text that an Airflow page shows of a diagnosis with quoted text, and the types of its Markdown
+    tokens.
+    """
     options = (
         Option(action=RecoveryAction.RESTART, why_not=QUOTED),
         Option(action=RecoveryAction.RESTORE, does=QUOTED, stands_on=(QUOTED,)),

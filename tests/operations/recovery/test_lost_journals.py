@@ -39,7 +39,9 @@ REASON = ("--reason", "the directory was deleted", "--no-driver-elsewhere")
 
 
 class Lost:
-    """An installation with one job whose store was deleted and recreated empty; the job's table was claimed five times."""
+    """An installation with one job whose store was deleted and recreated empty; the job's table was claimed five
+    times.
+    """
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.job = root, Registered(root)

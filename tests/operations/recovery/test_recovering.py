@@ -48,7 +48,9 @@ REPLAN = RecoveryAction.REPLAN
 
 
 def registered(root: Path, sink: str = "table") -> Registered:
-    """Return a job that has committed batches 0 to 7, according to its journal, its driver's last status and its table."""
+    """Return a job that has committed batches 0 to 7, according to its journal, its driver's last status and its
+    table.
+    """
     job = Registered(root, sink=sink)
     job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
     job.report(committed=7)
@@ -376,7 +378,9 @@ def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:
 
 
 def test_a_sink_that_is_ahead_is_named_with_both_batches(job: Registered) -> None:
-    """A sink ahead of its checkpoint, as after a return to an older checkpoint, is diagnosed with both batch numbers."""
+    """A sink ahead of its checkpoint, as after a return to an older checkpoint, is diagnosed with both batch
+    numbers.
+    """
     job.take()
     job.write_table(12)
     found = diagnose_job(job.installation, JOB)
@@ -421,7 +425,9 @@ def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cau
 
 
 def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -> None:
-    """If the last start was refused because the source no longer has the offsets, that refusal is the diagnosed cause."""
+    """If the last start was refused because the source no longer has the offsets, that refusal is the diagnosed
+    cause.
+    """
     told = "query totals: source-no-longer-holds-offsets (events partition 0: offsets 5 to 9 are gone)"
     request = DeployRequest(job=JOB, release=job.installation.journal(JOB, "t").state().serving_release)
     request = request.of_kind(StartCurrent())
