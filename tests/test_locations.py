@@ -31,7 +31,7 @@ def test_a_url_is_never_a_path(location: str) -> None:
         local_path("checkpoint", location)
 
 
-def test_a_local_path_is_taken_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_path_is_accepted_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A local path is accepted as an absolute path, a relative path or a ``file:`` URL with escapes; a colon alone does
     not make a URL.
     """
@@ -53,7 +53,7 @@ def test_a_local_path_is_taken_in_every_form(tmp_path: Path, monkeypatch: pytest
     "location",
     ["", "file://host/p", "file://", "file:p/q", '"s3://b/p"', "'/data'", " /data", "/data\n", "\ufeffs3://b"],
 )
-def test_what_names_nothing_here_is_refused(location: str) -> None:
+def test_empty_remote_and_quoted_locations_are_refused(location: str) -> None:
     """An empty location, a file on a different machine and a path with quotes or blanks around it, as an environment
     file may leave them, are refused.
     """
@@ -77,7 +77,7 @@ def test_what_names_nothing_here_is_refused(location: str) -> None:
         ("/a", "/", False),
     ],
 )
-def test_a_place_lies_within_a_folder_by_its_text(place: str, folder: str, within: bool) -> None:
+def test_a_place_within_a_folder_is_recognized_in_any_written_form(place: str, folder: str, within: bool) -> None:
     """A place lies within a folder if it is the folder itself or below it, in whatever form both are written; nothing
     lies within an empty folder or the root.
     """

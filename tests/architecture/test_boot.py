@@ -59,7 +59,7 @@ def test_a_driver_outlives_the_pass_that_starts_it() -> None:
     assert service["Type"] == "oneshot"
 
 
-def test_it_runs_at_boot_and_every_minute() -> None:
+def test_the_timer_runs_at_boot_and_every_minute() -> None:
     """The timer starts 20 s after boot, is enabled by installing it, and runs a service that exists with a valid
     command and options.
     """

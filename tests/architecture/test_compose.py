@@ -80,21 +80,21 @@ def mounts(service: Compose) -> Iterator[tuple[str, str]]:
         yield source, target
 
 
-def test_the_file_is_what_the_specification_says(compose) -> None:
+def test_the_compose_file_satisfies_the_compose_schema(compose) -> None:
     """The compose file satisfies the schema of the Compose specification: no key is misspelled and no value has a wrong
     type.
     """
     assert faults(compose) == []
 
 
-def test_a_misspelt_key_is_told(compose) -> None:
+def test_a_misspelled_key_is_reported_as_a_schema_violation(compose) -> None:
     """Negative control: a misspelled ``healthcheck`` key is reported as a violation of the schema."""
     broken = deepcopy(compose)
     broken["services"]["kafka"]["helthcheck"] = broken["services"]["kafka"].pop("healthcheck")
     assert any("helthcheck" in each for each in faults(broken))
 
 
-def test_the_whole_system_is_there(services) -> None:
+def test_the_compose_file_defines_exactly_the_expected_services(services) -> None:
     """The compose file defines exactly the expected services: Airflow 3's processes, a Spark cluster, the drivers and
     metrics, the servers, and the example.
     """
@@ -159,7 +159,9 @@ def test_make_env_gives_each_secret_a_value_of_its_own(tmp_path: Path) -> None:
     assert made.items() <= dict(re.findall(r"^(\w+)=(.+)$", target.read_text(), re.MULTILINE)).items()
 
 
-def test_a_machine_without_an_id_gets_a_file_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_an_id_gets_a_generated_machine_id_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A machine without an id gets a generated ``build/machine-id`` that stays the same when ``.env`` is made a second
     time; a machine with an id keeps its own.
     """
@@ -193,7 +195,7 @@ def test_one_service_builds_the_image(compose) -> None:
     assert {service["pull_policy"] for service in ours} == {"never"}
 
 
-def test_a_second_build_of_the_image_is_told(compose) -> None:
+def test_several_services_that_build_the_image_are_found(compose) -> None:
     """Negative control: with ``build`` in every service, more than ten services are found to build the image."""
     broken = deepcopy(compose)
     for service in broken["services"].values():
@@ -218,7 +220,7 @@ def in_mib(text: str) -> int:
     return int(text[:-1]) * {"m": 1, "g": 1024}[text[-1]]
 
 
-def test_data_is_a_volume_of_the_image_s_user(services, dockerfile) -> None:
+def test_data_volumes_are_owned_by_the_user_of_the_image(services, dockerfile) -> None:
     """Every named volume is mounted on a directory that the image creates for its own user, because a directory that
     Docker creates belongs to root.
     """
@@ -233,7 +235,9 @@ def test_data_is_a_volume_of_the_image_s_user(services, dockerfile) -> None:
     assert targets == {*made.split()} == {*owned.split()}
 
 
-def test_four_eyes_have_two_logins(services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_airflow_has_separate_admin_and_approver_logins(
+    services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Airflow has two logins with different passwords, ``admin`` and ``approver``, and the approver has the role
     ``user``, not ``admin``.
     """
@@ -250,7 +254,7 @@ def test_four_eyes_have_two_logins(services, tmp_path: Path, monkeypatch: pytest
     assert len({*written.values()}) == 2
 
 
-def test_mounts_name_what_exists(compose, services) -> None:
+def test_volumes_configs_and_mounted_files_exist(compose, services) -> None:
     """Every named volume and config is both declared and used, and every mounted file exists in the repository."""
     named, configs = set(), set()
     for name, service in services.items():
@@ -264,7 +268,7 @@ def test_mounts_name_what_exists(compose, services) -> None:
     assert configs == set(compose["configs"])
 
 
-def test_waits_only_for_what_can_come(services) -> None:
+def test_services_wait_only_for_conditions_that_can_be_met(services) -> None:
     """Services wait only for existing services: for health only if the other has a health check, for completion only if
     the other runs once.
     """
@@ -279,7 +283,7 @@ def test_waits_only_for_what_can_come(services) -> None:
                     pytest.fail(f"{name}: {condition}")
 
 
-def test_nobody_waits_in_a_circle(services) -> None:
+def test_service_dependencies_have_no_cycle(services) -> None:
     """The dependencies between services have no cycle: removing services that wait for no other, repeatedly, leaves
     none.
     """
@@ -290,7 +294,7 @@ def test_nobody_waits_in_a_circle(services) -> None:
     assert left == {}
 
 
-def test_whoever_goes_on_has_a_health_check(services) -> None:
+def test_long_running_services_restart_and_have_a_health_check(services) -> None:
     """Every long-running service restarts and has a health check by a program that its image contains; a service that
     runs once has neither.
     """
@@ -313,7 +317,7 @@ def test_ports_stay_on_this_machine(services) -> None:
     assert len({each[1] for each in found if each}) == len(found)
 
 
-def test_whoever_proves_drivers_dead_sees_their_process_ids(services) -> None:
+def test_services_that_check_drivers_share_the_host_process_ids(services) -> None:
     """The services that start or check drivers share the host's process ids, its machine id and one host name; no other
     service does.
     """
@@ -326,7 +330,7 @@ def test_whoever_proves_drivers_dead_sees_their_process_ids(services) -> None:
     assert {name for name, service in services.items() if "pid" in service} == set(BESIDE_DRIVERS)
 
 
-def test_drivers_have_a_watch_of_their_own(services) -> None:
+def test_the_drivers_service_runs_its_own_watch_without_airflow(services) -> None:
     """The ``drivers`` service runs only the watch and depends on no other service, so the drivers it starts outlive
     every part of Airflow.
 
@@ -345,7 +349,7 @@ def test_executors_find_drivers_by_their_services_names(services) -> None:
         assert services[name]["environment"]["SPARK_LOCAL_HOSTNAME"] == name
 
 
-def test_everybody_has_one_installation(services) -> None:
+def test_all_services_share_the_settings_of_one_installation(services) -> None:
     """All services that command, watch or show the installation have the same settings, and ``read_settings`` accepts
     them.
     """
@@ -367,7 +371,7 @@ def port_of(master: Compose) -> str:
     return f"{words[words.index('--host') + 1]}:{words[words.index('--port') + 1]}"
 
 
-def test_workers_are_the_drivers_image_with_the_keys_of_s3(services) -> None:
+def test_spark_workers_run_the_driver_image_with_s3_keys(services) -> None:
     """Spark workers run the drivers' image, have the S3 keys to write state, and are reachable by their services'
     names.
     """
@@ -380,7 +384,7 @@ def test_workers_are_the_drivers_image_with_the_keys_of_s3(services) -> None:
         assert worker["command"][-1] == f"spark://{port_of(services['spark-master'])}"
 
 
-def test_the_example_fits_its_job_and_its_feed(services) -> None:
+def test_the_example_deploy_matches_its_job_and_its_feed(services) -> None:
     """The example deploy passes only params that its job declares, names a secret that is defined, and reads the topic
     that the feed writes.
     """
@@ -396,7 +400,7 @@ def test_the_example_fits_its_job_and_its_feed(services) -> None:
     assert form["params"]["warehouse"] == "secret://env/WAREHOUSE"
 
 
-def test_prometheus_asks_metrics_and_grafana_asks_prometheus(services) -> None:
+def test_prometheus_scrapes_metrics_and_grafana_queries_prometheus(services) -> None:
     """Prometheus scrapes the metrics service and Grafana queries Prometheus by matching names and ports, and the
     dashboard and alerts are mounted where the configuration expects them.
     """
@@ -417,7 +421,7 @@ def test_prometheus_asks_metrics_and_grafana_asks_prometheus(services) -> None:
     assert services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == dashboard
 
 
-def test_image_installs_by_hash_and_copies_what_exists(services, dockerfile) -> None:
+def test_the_image_installs_by_hash_and_contains_the_scripts_it_runs(services, dockerfile) -> None:
     """The image installs locked packages by hash, contains the connector jars and every script that a service runs, and
     runs as an ordinary user.
     """

@@ -32,7 +32,7 @@ def test_named_tests_exist(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCS, ids=names)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_relative_links_lead_to_existing_files(path: Path) -> None:
     """Relative links between documents lead to existing files."""
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text()):
         assert (path.parent / target).exists(), target
@@ -132,7 +132,7 @@ SAME = {
 """The rules that find the same problem as a diagnosis; empty if no rule does."""
 
 
-def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> None:
+def test_rules_and_diagnoses_of_one_problem_refer_to_the_same_runbook_heading() -> None:
     """A health rule and a diagnosis of the same problem refer to the same heading of the runbook, and every diagnosis
     is listed in ``SAME``.
     """
@@ -178,7 +178,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
     [ROOT / "docs" / name for name in ("operations/runbook.md", "guides/deploy.md", "guides/recover.md")],
     ids=names,
 )
-def test_dags_are_called_what_airflow_calls_them(path: Path) -> None:
+def test_documents_call_dags_by_their_display_names(path: Path) -> None:
     """The documents call each DAG by the display name that Airflow shows."""
     shown = {
         name

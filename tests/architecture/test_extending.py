@@ -60,7 +60,7 @@ def test_every_file_that_a_guide_names_is_there() -> None:
     assert missing == []
 
 
-def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_declared_sink_capability_decides_whether_a_rebuild_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebuild is refused for a kind of sink that is not declared, and chosen as soon as a declaration states that the
     kind can shadow.
     """
@@ -98,14 +98,14 @@ def test_no_kind_of_sink_is_named_outside_of_sinks() -> None:
     "line",
     ['if query.sink.kind == "table":', "hint='use FileSink'", 'capabilities_of("foreach")', "output in {'file'}"],
 )
-def test_a_kind_of_sink_that_is_named_is_found(line: str) -> None:
+def test_code_that_names_a_kind_of_sink_is_found(line: str) -> None:
     """Negative control: a kind of sink is found in a comparison, a hint, a lookup and a set, while a source or a scheme
     of the same name is not.
     """
     assert sinks_named_in(f'if source.kind == "file":\n{line}\nscheme in ("", "file")') == [line]
 
 
-def test_a_source_is_refused_until_it_has_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_of_source_is_refused_until_its_guarantees_are_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind of source is refused until an entry declares what it promises; the entry alone makes it supported."""
     with pytest.raises(Unsupported, match="source 'pulsar' is not supported"):
         known_sources.promise_of("pulsar")
@@ -224,7 +224,7 @@ def test_a_runner_is_chosen_and_configured_by_its_declaration(monkeypatch: pytes
     assert installation.runner.observe("sales", "one").why == "run of ada"
 
 
-def test_a_rule_is_a_function_in_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_added_to_the_list_decides_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The finding of a rule that is added to ``RULES`` decides the verdict; without the rule, its finding is not
     reported.
     """

@@ -45,7 +45,7 @@ def test_a_guarantee_names_tests_that_exist(name: str) -> None:
         assert function in found if function else any(name.startswith("test_") for name in found), each
 
 
-def test_a_guarantee_that_make_test_does_not_test_names_the_command_that_does() -> None:
+def test_guarantees_not_covered_by_make_test_name_the_command_that_tests_them() -> None:
     """A guarantee whose tests ``make test`` does not run, such as termination on YARN and Kubernetes, names the command
     that runs them; negative control: tests with other markers need no command.
     """

@@ -46,13 +46,13 @@ def modules() -> Iterator[Path]:
     yield from sorted(PACKAGE.rglob("*.py"))
 
 
-def test_top_level_folders_are_known() -> None:
+def test_every_top_level_folder_is_listed() -> None:
     """The repository has no top-level folder that is not in the list of this test, so that a new one is a decision."""
     found = {path.relative_to(ROOT).parts[0] for path in tracked() if len(path.relative_to(ROOT).parts) > 1}
     assert found <= TOP_LEVEL
 
 
-def test_rooms_are_known() -> None:
+def test_every_package_folder_is_a_listed_room() -> None:
     """Every folder of the package is one of the listed rooms of the design."""
     found = {path.relative_to(PACKAGE).parts[0] for path in modules() if path.parent != PACKAGE}
     assert found <= ROOMS
@@ -66,7 +66,7 @@ def test_no_module_has_a_standard_library_name() -> None:
     assert [path for path in plugins if path.stem in sys.stdlib_module_names] == []
 
 
-def test_no_module_has_an_empty_name() -> None:
+def test_no_module_has_a_generic_name() -> None:
     """No module has a name without meaning, such as ``utils`` or ``common``."""
     assert [path for path in modules() if path.stem in EMPTY_WORDS] == []
 
@@ -99,7 +99,7 @@ def test_functions_stay_short() -> None:
     assert too_long == []
 
 
-def test_no_text_is_left_beside_its_message() -> None:
+def test_no_formatted_string_is_a_statement_of_its_own() -> None:
     """No formatted string is a statement of its own, which would be the lost second line of a message."""
     lost = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -128,7 +128,7 @@ def test_every_public_class_and_function_has_a_docstring() -> None:
     assert silent == []
 
 
-def test_every_test_says_what_it_proves() -> None:
+def test_every_test_has_a_docstring() -> None:
     """Every test has a docstring that states what it proves."""
     silent = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
@@ -164,7 +164,7 @@ def test_no_two_locked_packages_share_a_folder() -> None:
         assert all("--no-deps" in each for each in installs), installs
 
 
-def test_every_package_that_is_imported_is_asked_for() -> None:
+def test_every_declared_dependency_is_listed_in_the_runtime_requirements() -> None:
     """Every declared dependency is listed in ``runtime.in`` itself, so that no lock has it only as a dependency of a
     different package.
     """

@@ -62,7 +62,7 @@ def test_everything_but_inspection_and_driver_imports_without_spark() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_blocking_is_noticed() -> None:
+def test_importing_a_blocked_package_fails() -> None:
     """Negative control: a module that imports a blocked package fails to import."""
     done = import_with("msgspec", ["streamkeeper.model.records.journal_records"])
     assert done.returncode != 0

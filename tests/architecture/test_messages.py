@@ -44,7 +44,7 @@ def differing(plain: list[tuple[str, list[Any]]], other: list[tuple[str, list[An
     return {test for (test, before), (_, after) in both if after != before[: len(after)]}
 
 
-def test_another_text_keeps_its_placeholders() -> None:
+def test_a_replaced_message_keeps_its_placeholders() -> None:
     """A replaced message keeps its placeholders, so that it can still be formatted."""
     assert other_text("{count} rows of {table.name} are lost") == "{count} ebjf bs {table.name} ner ybfg"
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = ("make", "pkill", "python3", "sleep", "streamkeeper")
 
 
-def test_its_edits_make_the_changes_that_it_describes(tmp_path: Path) -> None:
+def test_the_edits_of_the_quickstart_make_the_changes_it_describes(tmp_path: Path) -> None:
     """The page's edits change the job's file as it describes, the result compiles, and the page calls every command
     that it presents.
     """

@@ -48,7 +48,7 @@ def test_no_kind_of_runner_is_named_outside_its_modules() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
-def test_every_other_meaning_is_still_there(name: str) -> None:
+def test_every_listed_exception_for_runner_names_is_still_needed(name: str) -> None:
     """Every module that is listed as an exception still needs it, so that no stale exception hides a later
     violation.
     """
@@ -65,12 +65,12 @@ def test_every_other_meaning_is_still_there(name: str) -> None:
         'makers = {"kubernetes": None}',
     ],
 )
-def test_each_way_to_name_a_kind_is_found(text: str) -> None:
+def test_every_way_of_naming_a_kind_of_runner_is_found(text: str) -> None:
     """Negative control: a kind of runner is found in comparisons, a ``match`` and a table."""
     assert list(named_kinds(text))
 
 
-def test_a_runner_on_this_machine_may_be_asked_for() -> None:
+def test_code_may_request_the_local_runner_by_its_constant() -> None:
     """Code may request the local runner by its constant, because that compares nothing."""
     assert list(named_kinds("spec = LaunchSpec(runner=LOCAL)\nhere = runner_kind(spec.runner).on_nodes")) == []
 
@@ -87,7 +87,7 @@ def test_a_declared_kind_has_its_code(name: str) -> None:
     assert (kind.place is not None) == kind.on_nodes
 
 
-def test_records_of_places_have_names_of_their_own() -> None:
+def test_place_records_have_a_different_file_name_for_each_runner_kind() -> None:
     """The records of places have a different file name for each kind of runner, so that none is read as one of a
     different kind.
     """
@@ -96,7 +96,7 @@ def test_records_of_places_have_names_of_their_own() -> None:
     assert len(set(files)) == len(files)
 
 
-def test_nothing_is_assumed_of_a_kind_that_is_not_declared() -> None:
+def test_a_driver_of_an_undeclared_runner_kind_may_be_on_any_machine() -> None:
     """For a kind of runner that is not declared, as from a later version, the driver is assumed to be on any
     machine.
     """

@@ -75,7 +75,7 @@ def test_no_kind_of_source_is_named_outside_its_module() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
-def test_every_other_meaning_is_still_there(name: str) -> None:
+def test_every_listed_exception_for_source_names_is_still_needed(name: str) -> None:
     """Every module that is listed as an exception still needs it, so that no stale exception hides a later
     violation.
     """
@@ -97,13 +97,13 @@ def test_every_other_meaning_is_still_there(name: str) -> None:
         'away = {"KafkaTimeoutError"}',
     ],
 )
-def test_each_way_to_name_a_kind_is_found(text: str) -> None:
+def test_every_way_of_naming_a_kind_of_source_is_found(text: str) -> None:
     """Negative control: a kind of source is found in comparisons, a ``match``, a table, a message, a regular expression
     and a set.
     """
     assert list(named_kinds(text))
 
 
-def test_a_scheme_is_no_kind_of_source() -> None:
+def test_comparing_a_url_scheme_does_not_count_as_naming_a_source_kind() -> None:
     """Comparing a scheme with ``file`` does not count as naming a kind of source."""
     assert list(named_kinds('found = scheme == "file"')) == []

@@ -32,7 +32,7 @@ def build(spark: SparkSession, function: Callable[..., Any], params: dict | None
     return list(job.build(spark, params or {}))
 
 
-def test_confs_of_a_query_are_those_of_its_moment(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_query_gets_the_confs_that_were_set_when_it_was_yielded(spark: SparkSession, tmp_path: Path) -> None:
     """Each query is passed on before the job's function continues, so the session's confs are the ones that the job set
     for that query.
     """
@@ -60,7 +60,7 @@ def test_params_are_read_only(spark: SparkSession) -> None:
         build(spark, job)
 
 
-def test_what_cannot_be_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_yielded_queries_that_cannot_run_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Everything that a job yields and that cannot run, such as a batch frame, a duplicate name or an unknown sink, is
     refused with a one-line message for that fault.
     """

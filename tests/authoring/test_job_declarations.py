@@ -51,7 +51,7 @@ def test_running_the_job_gives_the_same_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["PEOPLE", "[NAME]", "['ada'] + ['bob']", "list('ab')", "{[]: 1}"])
-def test_what_is_not_written_out_is_refused(tmp_path: Path, given: str) -> None:
+def test_a_list_of_approvers_that_is_not_a_literal_is_refused(tmp_path: Path, given: str) -> None:
     """A list of approvers that is not a literal, so that only running the job could compute it, is refused with file
     and line.
     """
@@ -61,7 +61,7 @@ def test_what_is_not_written_out_is_refused(tmp_path: Path, given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["[]", "'ada'", "['*']", "[7]", "{'ada': 1}"])
-def test_a_list_of_nobody_is_refused_by_both_doors(tmp_path: Path, given: str) -> None:
+def test_an_empty_or_malformed_approver_list_is_refused_by_bundling_and_loading(tmp_path: Path, given: str) -> None:
     """An empty or malformed list of approvers is refused both when the job is bundled and when it is loaded, instead of
     counting as no list.
     """
@@ -73,7 +73,7 @@ def test_a_list_of_nobody_is_refused_by_both_doors(tmp_path: Path, given: str) -
 
 
 @pytest.mark.parametrize("detour", DETOURS)
-def test_a_list_by_a_detour_is_found_by_running_it(tmp_path: Path, detour: str) -> None:
+def test_indirectly_passed_approvers_are_found_when_the_job_is_loaded(tmp_path: Path, detour: str) -> None:
     """A list of approvers that is passed indirectly, so that the text does not show it, is found when the job is
     loaded, and the job is refused.
     """
@@ -85,7 +85,9 @@ def test_a_list_by_a_detour_is_found_by_running_it(tmp_path: Path, detour: str) 
         load_job(tmp_path, "sales.py", "sales")
 
 
-def test_without_that_check_the_detour_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_load_check_indirectly_passed_approvers_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the comparison at load time, an indirectly passed list is missing from the release, and
     no approver would be required.
     """
@@ -106,7 +108,7 @@ def test_two_declarations_that_disagree_are_refused(tmp_path: Path) -> None:
     assert build_bundle(tmp_path, "sales").approvers == ("ada", "cli:bob", "eve=3")
 
 
-def test_a_release_of_before_there_were_lists_reads_and_is_the_same_release() -> None:
+def test_a_release_stored_before_approvers_existed_is_read_and_unchanged() -> None:
     """A release that was stored before approvers existed is read with an empty list, and is unchanged when it is
     written and read.
     """

@@ -29,7 +29,7 @@ def test_job_is_found_by_name(tmp_path: Path) -> None:
     assert (job.name, list(job.params)) == ("sales", ["n"])
 
 
-def test_code_is_run_afresh(tmp_path: Path) -> None:
+def test_a_second_bundle_runs_with_its_own_modules(tmp_path: Path) -> None:
     """A job from a second bundle runs with the second bundle's modules, even if modules of the same name were loaded
     from the first.
     """
@@ -62,7 +62,7 @@ def test_code_is_run_afresh(tmp_path: Path) -> None:
         ("def f(df): return df.writeStream\n", r"uses writeStream"),
     ],
 )
-def test_unusable_code_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:
+def test_unusable_code_is_refused_with_a_one_line_reason(tmp_path: Path, text: str, told: str) -> None:
     """Unusable code is refused in one line with file, line and reason; a checkpoint location in the code is refused as
     a second checkpoint.
     """
@@ -81,7 +81,7 @@ def test_imported_modules_are_searched_for_checkpoints_too(tmp_path: Path) -> No
         load_job(tmp_path, "sales.py", "sales")
 
 
-def test_whatever_a_job_imported_is_forgotten(tmp_path: Path) -> None:
+def test_namespace_folders_and_replaced_modules_are_reloaded_from_another_root(tmp_path: Path) -> None:
     """A folder without an ``__init__`` and an object that replaced its module in ``sys.modules`` are also reloaded when
     the job is loaded from a different root.
     """
@@ -104,7 +104,7 @@ def f(s, p): return rate.RATE, lazy.rate
     assert found == [(1, 1), (2, 2)]
 
 
-def test_what_belongs_to_a_jobs_code_leaves_environments_and_caches_out(tmp_path: Path) -> None:
+def test_job_code_files_exclude_environments_and_caches(tmp_path: Path) -> None:
     """The files of a job's code exclude virtual environments, installed packages, caches and ``.git`` folders below the
     root.
     """
@@ -120,7 +120,7 @@ def test_what_belongs_to_a_jobs_code_leaves_environments_and_caches_out(tmp_path
     assert [str(each.relative_to(tmp_path)) for each in files] == [".env", "job.py", "pkg/rates.json"]
 
 
-def test_the_content_of_a_jobs_code_is_that_of_its_files_wherever_they_lie(tmp_path: Path) -> None:
+def test_the_content_hash_of_job_code_does_not_depend_on_its_location(tmp_path: Path) -> None:
     """The content hash of a job's code depends on its files but not on their location; more files than a bundle may
     hold have none.
     """
@@ -144,7 +144,7 @@ def test_file_outside_the_root_is_refused(tmp_path: Path) -> None:
         load_job(tmp_path / "root", "../sales.py", "sales")
 
 
-def test_confs_that_leave_streamkeepers_hands_are_refused() -> None:
+def test_confs_that_select_spark_connect_or_a_checkpoint_are_refused() -> None:
     """Confs that select Spark Connect or set a checkpoint location are refused; ordinary confs are accepted."""
     check_conf({"spark.sql.shuffle.partitions": "2"})
     with pytest.raises(Unsupported, match="Spark Connect"):

@@ -32,7 +32,7 @@ def test_defaults_are_filled_in() -> None:
         ({"input": "/in", "loud": True, "rows": None}, "param rows is None, not a int"),
     ],
 )
-def test_wrong_params_are_named(given: dict, told: str) -> None:
+def test_invalid_params_are_refused_with_their_name_and_type(given: dict, told: str) -> None:
     """A missing, unknown or wrongly typed param is refused with one line that names it and its type."""
     with pytest.raises(InvalidInput) as raised:
         validate_params(DECLARED, given)
@@ -40,7 +40,7 @@ def test_wrong_params_are_named(given: dict, told: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_none_is_taken_only_as_a_default() -> None:
+def test_none_is_accepted_only_if_it_is_the_default() -> None:
     """A param accepts None if its declared default is None."""
     assert validate_params({"since": Param(str, default=None)}, {}) == {"since": None}
     assert validate_params({"since": Param(str, default=None)}, {"since": None}) == {"since": None}

@@ -46,7 +46,7 @@ def import_as_a_worker(folder: Path, first: str, before: str) -> subprocess.Comp
     )
 
 
-def test_a_worker_imports_a_file_with_types_in_text(tmp_path: Path) -> None:
+def test_a_worker_imports_a_file_whose_udf_types_are_text(tmp_path: Path) -> None:
     """A worker can import a job's file with UDFs of every kind whose types are text, and can call functions from it."""
     told = import_as_a_worker(tmp_path, "from streamkeeper import streaming_job", "import pyspark.worker")
     assert told.stdout == "2 8\n", told.stderr
@@ -57,7 +57,9 @@ def test_a_worker_imports_a_file_with_types_in_text(tmp_path: Path) -> None:
     [("", "import pyspark.worker"), ("from streamkeeper import streaming_job", "import pyspark")],
     ids=["without Streamkeeper", "in no worker"],
 )
-def test_elsewhere_such_a_file_fails_as_it_does_by_itself(tmp_path: Path, first: str, before: str) -> None:
+def test_a_file_with_text_types_fails_without_streamkeeper_and_outside_workers(
+    tmp_path: Path, first: str, before: str
+) -> None:
     """Negative control: without Streamkeeper such a file fails to import in a worker, and outside of workers
     Streamkeeper changes nothing in Spark, so it fails there, too.
     """

@@ -76,7 +76,7 @@ def test_each_benchmark_writes_its_report(words: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", LINES)
-def test_each_bench_of_lines_writes_its_first(words: str, tmp_path: Path) -> None:
+def test_each_line_bench_exits_with_0_and_writes_result_lines(words: str, tmp_path: Path) -> None:
     """Every bench that writes result lines exits with 0 and writes at least the expected number of lines."""
     results = tmp_path / "results.jsonl"
     run = run_bench(words.format(here=tmp_path), "--results", str(results))
@@ -84,7 +84,7 @@ def test_each_bench_of_lines_writes_its_first(words: str, tmp_path: Path) -> Non
     assert len(results.read_text().splitlines()) >= LINES[words]
 
 
-def test_the_first_blows_to_executors(tmp_path: Path) -> None:
+def test_one_executor_campaign_seed_strikes_without_losing_rows(tmp_path: Path) -> None:
     """One seed of the executor campaign strikes at least once without losing or duplicating a row; it may exit with 1,
     as it need not strike in every way.
     """

@@ -209,7 +209,7 @@ def test_memory_does_not_grow() -> None:
     assert looks[-1]["minute"] >= 30
 
 
-def test_before_and_after() -> None:
+def test_the_before_and_after_table_has_the_figures_of_its_raw_file() -> None:
     """The table *Before and after* contains the figures of both sides of its raw file."""
     before, after = raw("before-after")["before"], raw("before-after")["after"]
     gaps = [

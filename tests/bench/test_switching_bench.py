@@ -42,7 +42,7 @@ def test_a_job_file_is_changed_and_changed_back(tmp_path: Path, job: str, one: s
         toggle(file, "nowhere", "neither")
 
 
-def test_the_batch_that_was_handed_over_is_no_new_one(tmp_path: Path) -> None:
+def test_commits_seeded_by_a_handoff_do_not_close_the_serving_gap(tmp_path: Path) -> None:
     """Commits that were seeded into the new version do not close the gap, because they are as old as the handoff."""
 
     class HomeOnly:

@@ -78,12 +78,12 @@ def site(tmp_path: Path) -> Site:
     return site
 
 
-def test_whole_outputs_are_clean(site: Site) -> None:
+def test_complete_outputs_are_reported_as_clean(site: Site) -> None:
     """Complete outputs are reported as clean, also if the audit contains a batch twice under the same id."""
     assert site.differences() == {}
 
 
-def test_what_is_lost_is_seen_in_each_output(site: Site) -> None:
+def test_a_lost_event_is_found_in_each_output(site: Site) -> None:
     """A lost event is found in each of the three outputs, even if it is the last one that was sent."""
     site.count(EVENTS[:-1])
     site.copy(EVENTS[:-1])
@@ -91,7 +91,7 @@ def test_what_is_lost_is_seen_in_each_output(site: Site) -> None:
     assert site.differences() == {"counts": (1, 0), "copies": (1, 0), "audit": (1, 0)}
 
 
-def test_what_is_doubled_is_seen_in_each_output(site: Site) -> None:
+def test_a_duplicated_event_is_found_in_each_output(site: Site) -> None:
     """A duplicated event is found in each of the three outputs; in the audit, an event in a second batch counts as a
     duplicate.
     """
@@ -101,7 +101,7 @@ def test_what_is_doubled_is_seen_in_each_output(site: Site) -> None:
     assert site.differences() == {"counts": (0, 1), "copies": (0, 1), "audit": (0, 1)}
 
 
-def test_counts_that_go_back_are_seen(site: Site) -> None:
+def test_a_decreasing_event_count_in_the_serving_table_is_detected(site: Site) -> None:
     """A reader of the serving table detects that the sum of its events decreases."""
     with Watch(partial(sum_in_file, site.output / "warehouse.db", "event_counts", "events")) as watch:
         time.sleep(0.3)
@@ -112,7 +112,7 @@ def test_counts_that_go_back_are_seen(site: Site) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
-def test_a_broker_that_dies_and_freezes_has_every_event_once(tmp_path: Path) -> None:
+def test_a_killed_and_frozen_broker_holds_every_event_exactly_once(tmp_path: Path) -> None:
     """A broker that is killed, restarted and frozen keeps its earlier records and receives the events that were sent
     during the outage, each exactly once.
     """

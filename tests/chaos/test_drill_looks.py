@@ -26,7 +26,7 @@ print([all(rule.id != "driver-dead" for rule in each.RULES) for each in (rules, 
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_a_drill_waits_for_can_be_said(name: str) -> None:
+def test_every_rule_and_cause_that_a_drill_waits_for_exists(name: str) -> None:
     """Every rule and cause that a drill waits for exists; after a rename the drill would always fail without an
     explanation.
     """
@@ -36,7 +36,7 @@ def test_what_a_drill_waits_for_can_be_said(name: str) -> None:
 
 
 @pytest.mark.parametrize(("off", "gone"), [(f"{RULE}driver-dead", True), (f"{RULE}frozen", False), ("", False)])
-def test_a_rule_that_is_switched_off_is_gone(off: str, gone: bool) -> None:
+def test_a_disabled_rule_is_removed_from_health_checks_and_the_watch(off: str, gone: bool) -> None:
     """A rule that is switched off is removed both from the health rules and from what the watch acts on; other rules
     remain.
     """
@@ -45,7 +45,7 @@ def test_a_rule_that_is_switched_off_is_gone(off: str, gone: bool) -> None:
     assert told.stdout.strip() == str([gone, gone])
 
 
-def test_the_table_of_the_drills_is_what_was_played() -> None:
+def test_the_drill_table_repeats_the_newest_result_of_each_drill() -> None:
     """Each row of the drills' table repeats the newest result of its drill: the rules and cause that were named, the
     repair, both times, and the commit.
     """
@@ -61,7 +61,7 @@ def test_the_table_of_the_drills_is_what_was_played() -> None:
         assert told[name] == [*wanted, "no" if line["damage"] else "yes", line["commit"]]
 
 
-def test_every_control_on_record_was_missed_and_is_told() -> None:
+def test_faults_of_disabled_rules_were_missed_and_the_page_lists_them() -> None:
     """In every recorded control, where the rule for a fault was switched off, the watch did not name that fault; the
     page lists exactly these controls.
     """
@@ -74,7 +74,7 @@ def test_every_control_on_record_was_missed_and_is_told() -> None:
     assert all(controls.values())
 
 
-def test_what_is_announced_as_lost_is_taken_off_by_its_offsets() -> None:
+def test_events_announced_as_lost_are_removed_from_the_expected_ones_by_offset() -> None:
     """Events that were announced as lost are left out of the expected ones by their offset within the partition; all
     others remain expected.
     """

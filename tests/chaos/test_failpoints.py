@@ -31,14 +31,14 @@ def test_campaigns_kill_at_failpoints_that_exist(points: set[str]) -> None:
     assert {*_POINTS, *_FREEZES_AT} <= points
 
 
-def test_every_kind_of_record_and_command_has_its_points(points: set[str]) -> None:
+def test_every_kind_of_record_and_command_has_failpoints_around_its_writes(points: set[str]) -> None:
     """Records, incidents, commands and objects have a failpoint before and after each write, named by their kind."""
     made = {"record.epoch-claimed", "incident.raised", "command.drain", "object.bundles"}
     assert {f"{each}.{when}" for each in made for when in ("before", "after")} <= points
     assert not [each for each in points if not re.fullmatch(r"[a-z-]+(\.[a-z-]+)+", each)]
 
 
-def test_a_name_that_is_put_together_is_not_passed_over(tmp_path: Path) -> None:
+def test_a_failpoint_with_a_computed_name_is_refused(tmp_path: Path) -> None:
     """A failpoint with a computed name is refused, because whether it was hit cannot be determined."""
     (tmp_path / "writer.py").write_text('crash_point("a.b")\ncrash_point(f"write.{what}.before")\n')
     with pytest.raises(LookupError, match=r"write\.\{what\}\.before"):

@@ -17,7 +17,7 @@ def a_case(*damage: str) -> CaseResult:
 
 
 @pytest.mark.parametrize(("damage", "code"), [((), 0), (("a row is lost",), 1)])
-def test_the_first_case_ends_it(damage: tuple[str, ...], code: int, tmp_path: Path) -> None:
+def test_the_first_case_stops_the_campaign(damage: tuple[str, ...], code: int, tmp_path: Path) -> None:
     """The first case stops the campaign, with exit code 0 if it is clean and 1 if damaged, after its line was
     written.
     """
@@ -31,14 +31,14 @@ def test_the_first_case_ends_it(damage: tuple[str, ...], code: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("found", "code"), [(["a row is lost"], 0), ([], 1), ("", 1)])
-def test_the_first_control_ends_it(found: Any, code: int, tmp_path: Path) -> None:
+def test_the_first_control_stops_the_campaign(found: Any, code: int, tmp_path: Path) -> None:
     """The first control stops the campaign and exits with 0 only if it found damage."""
     with pytest.raises(FirstResult) as ended:
         Results(tmp_path / "results.jsonl", first=True).add({"control": "gate", "found": found})
     assert ended.value.code == code
 
 
-def test_without_it_a_campaign_goes_on(tmp_path: Path) -> None:
+def test_without_the_first_option_a_campaign_continues(tmp_path: Path) -> None:
     """Negative control: without ``--first`` a campaign continues after a damaged case and a failed control."""
     results = Results(tmp_path / "results.jsonl")
     results.add_case(a_case("a row is lost"))

@@ -62,7 +62,7 @@ VERSIONS = f"home/checkpoints/{JOB}/{QUERY}"
     ],
     ids=["state", "plan", "commits", "current", "pack"],
 )
-def test_a_needed_file_that_is_gone_is_missing(site: Path, harm: Callable[[Path], None], told: str) -> None:
+def test_a_deleted_needed_file_is_reported_as_missing(site: Path, harm: Callable[[Path], None], told: str) -> None:
     """A needed file that was deleted is reported as missing, whoever deleted it; negative control: before that, nothing
     is reported.
     """
@@ -93,7 +93,9 @@ def _turn_table(site: Path) -> None:
     ],
     ids=["file", "marker", "journal", "table", "record", "driver"],
 )
-def test_an_end_that_differs_is_told(site: Path, harm: Callable[[Path], None], told: str) -> None:
+def test_a_final_state_that_differs_from_an_undisturbed_run_is_reported(
+    site: Path, harm: Callable[[Path], None], told: str
+) -> None:
     """A final state that differs from the one of an undisturbed run is reported; negative control: a copy with other
     file times does not differ.
     """
@@ -105,13 +107,13 @@ def test_an_end_that_differs_is_told(site: Path, harm: Callable[[Path], None], t
     assert told in "; ".join(find_differences(expected, read_final_state(site)))
 
 
-def test_points_are_those_that_exist() -> None:
+def test_failpoints_used_by_the_housekeeping_campaign_exist() -> None:
     """All failpoints that the campaign uses exist; at a renamed one nothing would die."""
     assert set(ALL_POINTS) <= named_points()
     assert {case.split(":")[1] for case in CONTROLS.values()} <= set(ALL_POINTS)
 
 
-def test_docs_have_the_figures_of_the_raw_lines() -> None:
+def test_the_campaign_page_has_the_figures_of_the_raw_lines() -> None:
     """The campaign page states the number of cases and points of the raw lines, which come from one state of the code,
     have no damage, and whose controls all found some.
     """
@@ -136,14 +138,14 @@ def test_docs_have_the_figures_of_the_raw_lines() -> None:
         (8, {"first": 1, "middle": 4, "last": 8}),
     ],
 )
-def test_a_point_that_is_reached_again_and_again_is_hit_three_times(count: int, found: dict[str, int]) -> None:
+def test_a_repeatedly_reached_failpoint_is_hit_first_middle_and_last(count: int, found: dict[str, int]) -> None:
     """A failpoint that is reached many times is hit at the first, the middle and the last time, so that kills also
     strike late in a command.
     """
     assert times(count) == found
 
 
-def test_a_case_is_played_once_and_found_clean(tmp_path: Path) -> None:
+def test_each_case_of_a_stage_runs_once_and_is_clean(tmp_path: Path) -> None:
     """The whole stage runs with one failpoint: the command is killed, retried and compared without damage; a second run
     of the stage adds no case.
     """

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.hdfs, pytest.m
 KILLED = "switch/points:driver.claim.after"
 
 
-def test_a_driver_that_is_killed_in_a_switch_loses_nothing(tmp_path: Path) -> None:
+def test_a_driver_killed_during_a_switch_loses_and_duplicates_no_row(tmp_path: Path) -> None:
     """A driver that is killed after claiming its checkpoint in HDFS loses and duplicates no row: the switch is
     completed after the crash.
     """

@@ -19,7 +19,7 @@ def _programs() -> None:
     skip_without_s3a()
 
 
-def test_of_two_drivers_on_one_checkpoint_one_goes_on(tmp_path: Path) -> None:
+def test_one_of_two_drivers_on_the_same_checkpoint_terminates(tmp_path: Path) -> None:
     """If two drivers write the same checkpoint at once, one continues and the other terminates with a message that a
     different driver writes it.
     """
@@ -30,7 +30,7 @@ def test_of_two_drivers_on_one_checkpoint_one_goes_on(tmp_path: Path) -> None:
     assert "another driver writes this checkpoint" in said
 
 
-def test_with_sparks_own_manager_both_go_on(tmp_path: Path) -> None:
+def test_two_drivers_with_sparks_checkpoint_manager_both_continue(tmp_path: Path) -> None:
     """Negative control: with Spark's own checkpoint manager both drivers continue, each believes it committed every
     batch, and damage is found.
     """
@@ -39,7 +39,7 @@ def test_with_sparks_own_manager_both_go_on(tmp_path: Path) -> None:
     assert raced.damage
 
 
-def test_a_driver_goes_on_while_requests_fail_and_answers_get_lost(tmp_path: Path) -> None:
+def test_a_driver_completes_all_batches_despite_failed_requests_and_lost_responses(tmp_path: Path) -> None:
     """With 5 % of requests refused and 5 % of responses lost, a driver completes all 40 batches and its table holds
     every row once.
     """
@@ -48,7 +48,7 @@ def test_a_driver_goes_on_while_requests_fail_and_answers_get_lost(tmp_path: Pat
     assert min(lossy.faults[kind] for kind in ("refused", "lost")) > 0
 
 
-def test_without_its_mark_a_driver_ends_by_a_lost_answer(tmp_path: Path) -> None:
+def test_without_its_mark_a_driver_terminates_after_a_lost_response(tmp_path: Path) -> None:
     """Negative control: without its mark in the file, a driver takes its own file for that of a different driver after
     a lost response, and terminates.
     """

@@ -30,7 +30,7 @@ def test_every_protection_is_found_and_switched_off() -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_a_function_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_reach_the_replacement_of_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a replacement, calls reach the new function."""
     monkeypatch.setattr(Door, "close", Door.close)
     replace_in(Door, close=lambda self, slowly, *, key="": "left open")
@@ -47,7 +47,7 @@ def test_a_function_with_other_parameters_is_refused(other: Callable[..., str]) 
     assert Door().close(False) == "closed with no key, False"
 
 
-def test_a_name_that_is_gone_is_refused() -> None:
+def test_replacing_a_missing_attribute_is_refused() -> None:
     """Replacing an attribute that does not exist is refused, because it would switch nothing off."""
     with pytest.raises(LookupError, match="has no shut"):
         replace_in(Door, shut=lambda self: None)

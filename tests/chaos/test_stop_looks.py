@@ -45,13 +45,15 @@ def leave_running(bed: Bed) -> None:
     ],
     ids=["at-rest", "running", "wanted"],
 )
-def test_what_stirs_of_a_stopped_job_is_seen(bed: Bed, happens: Callable[[Bed], None], found: list[str]) -> None:
+def test_a_leftover_process_of_a_stopped_job_is_found(
+    bed: Bed, happens: Callable[[Bed], None], found: list[str]
+) -> None:
     """A leftover process and a record that no longer states the stop are both found; a job at rest yields nothing."""
     happens(bed)
     assert find_stirring(bed, bed.root / "output") == found
 
 
-def test_every_verb_is_played() -> None:
+def test_the_recovery_campaign_covers_every_command() -> None:
     """The recovery campaign covers stop, start, watch and each way to recover."""
     asks = [each.ask for each in RECOVERIES.values()]
     assert {each.verb for each in asks} == {"", "stop", "start", "watch"}

@@ -17,7 +17,7 @@ from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
 
 
-def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
+def test_the_current_step_is_the_first_unfinished_step_of_an_operation() -> None:
     """The current step of an operation is its first unfinished one, according to the assessed transitions; falling back
     overrides it, and a finished operation has none.
     """
@@ -35,14 +35,14 @@ def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
     assert step_of(msgspec.structs.replace(assessed, outcome=Outcome.ABORTED)) is None
 
 
-def test_the_names_of_a_case_are_what_it_hits() -> None:
+def test_a_case_with_several_strikes_is_split_into_one_name_per_strike() -> None:
     """A case with several strikes is split into one name per strike, so that a missed one can be reported and retried
     alone.
     """
     assert names_of("broker/kill@drain+freeze@go") == ["broker/kill@drain", "broker/freeze@go"]
 
 
-def test_a_step_is_struck_once_while_it_runs_and_only_by_what_hit_somebody() -> None:
+def test_a_strike_is_retried_until_it_hits_and_counts_once() -> None:
     """A strike is retried until it hits something and then counts once, only for a new operation and only while the
     named step runs.
     """

@@ -32,9 +32,7 @@ INF = float("inf")
     ],
     ids=["grows", "back", "gone", "both", "after-it-fell-back"],
 )
-def test_a_total_that_goes_back_and_a_table_that_is_gone_are_seen(
-    counts: list[int | None], until: float, found: int
-) -> None:
+def test_a_decreasing_total_and_a_missing_table_are_found(counts: list[int | None], until: float, found: int) -> None:
     """A decreasing total and a missing table are found, except for a table that is missing before its first rows and
     anything after the time limit.
     """
@@ -86,7 +84,7 @@ def test_a_reader_sees_a_swap_that_is_not_one_transaction(
     assert watch.looks_per_s > 5
 
 
-def test_a_checkpoint_version_that_nobody_recorded_is_found(tmp_path: Path) -> None:
+def test_a_checkpoint_version_missing_from_the_journal_is_found(tmp_path: Path) -> None:
     """Checkpoint versions that the journal does not record are found; drafts are ignored."""
     for name in ("totals/v0001", "totals/v0002", "totals/.seeding-v0003", "copies/v0001"):
         (tmp_path / name).mkdir(parents=True)

@@ -32,7 +32,7 @@ def test_ranges_of_offsets_name_the_first_and_the_last_record(tmp_path: Path) ->
     assert input_of_open_batch(tree) == ""
 
 
-def test_a_checkpoint_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_checkpoint_yields_an_empty_input_description(tmp_path: Path) -> None:
     """A checkpoint that cannot be read yields an empty description instead of an error of its own."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text("junk")

@@ -8,12 +8,12 @@ from streamkeeper.model.records.epoch_claim import KnownEpoch, SeenClaim, find_n
 from tests.checkpoints.kept_claims import check_claims
 
 
-def test_a_directory_keeps_claims(tmp_path: Path) -> None:
+def test_claims_are_kept_in_the_directory_of_the_checkpoint_versions(tmp_path: Path) -> None:
     """A directory keeps claims beside its checkpoint versions, even if those versions do not exist yet."""
     check_claims(str(tmp_path / "cp" / "sales" / "totals"))
 
 
-def test_a_journal_of_before_versions_were_recorded_is_not_refused() -> None:
+def test_a_journal_without_recorded_versions_accepts_any_claimed_version() -> None:
     """A journal without recorded versions accepts any version of a claim in its epoch, while a claim of a newer epoch
     still counts as newer.
     """

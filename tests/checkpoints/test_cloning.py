@@ -62,7 +62,7 @@ def test_a_clone_shares_no_file_with_the_live_checkpoint(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_the_metadata_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_is_copied_last_into_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The metadata is copied last, so an interrupted clone does not count as a checkpoint."""
     Tree(tmp_path / "live", "hdfs", batches=3)
     target, made = at(tmp_path / "copy"), []
@@ -97,7 +97,7 @@ def test_without_a_committed_batch_there_is_nothing_to_clone(tmp_path: Path) -> 
     assert at(tmp_path / "copy").names("") == []
 
 
-def test_files_cleaned_up_meanwhile_make_it_take_a_newer_batch(tmp_path: Path, meanwhile: Any) -> None:
+def test_a_clone_retries_with_a_newer_batch_after_a_concurrent_cleanup(tmp_path: Path, meanwhile: Any) -> None:
     """If the owner commits newer batches and removes old files during a clone, a second attempt clones the newest batch
     completely.
     """
@@ -116,7 +116,7 @@ def test_files_cleaned_up_meanwhile_make_it_take_a_newer_batch(tmp_path: Path, m
     assert "state/0/0/1.changelog" not in contents(tmp_path / "copy")
 
 
-def test_a_file_replaced_meanwhile_is_noticed(tmp_path: Path, meanwhile: Any) -> None:
+def test_an_archive_replaced_during_the_copy_prevents_publishing_the_clone(tmp_path: Path, meanwhile: Any) -> None:
     """An archive that Spark replaces under the same name during the copy is noticed, and the clone is not published."""
     tree = Tree(tmp_path / "live", "rocksdb", batches=3)
 
@@ -131,7 +131,7 @@ def test_a_file_replaced_meanwhile_is_noticed(tmp_path: Path, meanwhile: Any) ->
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_damage_is_told_at_once_and_leaves_no_half_clone(tmp_path: Path) -> None:
+def test_damage_is_reported_without_a_retry_and_leaves_no_partial_clone(tmp_path: Path) -> None:
     """Damage that no newer batch can repair is reported without a retry, and no partial clone remains."""
     Tree(tmp_path / "live", "hdfs", batches=3)
     (tmp_path / "live/state/0/0/1.delta").unlink()

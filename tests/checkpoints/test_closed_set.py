@@ -81,7 +81,7 @@ def test_format_2_follows_the_ids_of_the_commits(tmp_path: Path) -> None:
     }
 
 
-def test_a_pending_batch_brings_its_plan_and_not_its_commit(tmp_path: Path) -> None:
+def test_a_pending_batch_is_included_with_its_plan_but_without_its_commit(tmp_path: Path) -> None:
     """With a pending batch, the set has the state before that batch, its offsets and its source log entry, but not its
     commit or its state.
     """
@@ -137,7 +137,7 @@ def forget_commits(root: Path, newest: int) -> None:
         (root / "commits" / str(batch)).unlink()
 
 
-def test_strangers_are_taken_along_where_no_commit_tells_them(tmp_path: Path) -> None:
+def test_unidentified_archives_are_included_if_their_commit_was_cleaned_up(tmp_path: Path) -> None:
     """If the commit that would identify an archive was cleaned up, the archive might be of a failed attempt, so both it
     and the files that lead past it are taken.
     """
@@ -150,7 +150,7 @@ def test_strangers_are_taken_along_where_no_commit_tells_them(tmp_path: Path) ->
     assert state_of(tmp_path, 6) == own | named | {f"{stranger}.zip"}
 
 
-def test_a_stranger_whose_past_is_gone_does_not_hide_the_base(tmp_path: Path) -> None:
+def test_a_changelog_of_a_failed_attempt_does_not_hide_the_archive(tmp_path: Path) -> None:
     """A changelog of a failed attempt whose earlier files are missing does not hide the archive of the same version."""
     Tree(tmp_path, "format-2", batches=8, snapshots=(5,))
     (tmp_path / f"state/0/0/5_{state_id(7, 5)}.changelog").write_text("c")
@@ -160,7 +160,7 @@ def test_a_stranger_whose_past_is_gone_does_not_hide_the_base(tmp_path: Path) ->
     assert f"5_{state_id(0, 5)}.zip" in state_of(tmp_path, 6)
 
 
-def test_a_commit_that_is_cleaned_up_meanwhile_counts_as_one_that_was_before(tmp_path: Path) -> None:
+def test_a_commit_removed_during_the_scan_is_treated_as_removed_earlier(tmp_path: Path) -> None:
     """A commit that a live query removes while the set is determined is treated like one that was removed before."""
     Tree(tmp_path, "format-2", batches=8, snapshots=(3,))
 
@@ -174,7 +174,7 @@ def test_a_commit_that_is_cleaned_up_meanwhile_counts_as_one_that_was_before(tmp
     assert set(closed_set(CleanedUp(tmp_path), 6)) == before
 
 
-def test_every_folder_is_listed_once_and_no_file_is_looked_at(tmp_path: Path) -> None:
+def test_each_folder_is_listed_once_and_no_file_is_statted(tmp_path: Path) -> None:
     """Determining the set lists every folder once, reads every needed file once and stats no file, because each of
     these is a request on an object store.
     """
@@ -204,7 +204,7 @@ def log(root: Path, source: str, *entries: str) -> None:
         path.write_text("v1\n")
 
 
-def test_a_source_counts_its_entries_by_itself(tmp_path: Path) -> None:
+def test_source_log_entries_are_selected_by_offset_and_not_by_batch_number(tmp_path: Path) -> None:
     """The entries of a source log are taken by the offset in the plan, not by the batch number, because a batch may
     write no entry or, after a crash, two.
     """
@@ -215,7 +215,7 @@ def test_a_source_counts_its_entries_by_itself(tmp_path: Path) -> None:
     assert logs(tmp_path, 5) == {str(each) for each in range(8)}
 
 
-def test_a_later_compacted_log_stands_for_entries_that_are_gone(tmp_path: Path) -> None:
+def test_a_later_compacted_entry_replaces_removed_log_entries(tmp_path: Path) -> None:
     """A later compacted entry replaces log entries that Spark has removed; without one, missing entries are damage."""
     Tree(tmp_path, "stateless", batches=12)
     for entry in range(9):
@@ -226,7 +226,7 @@ def test_a_later_compacted_log_stands_for_entries_that_are_gone(tmp_path: Path) 
         closed_set(at(tmp_path), 7)
 
 
-def test_the_compacted_entry_before_the_last_tells_the_interval(tmp_path: Path) -> None:
+def test_the_closed_set_includes_the_last_two_compacted_entries(tmp_path: Path) -> None:
     """The set includes the last two compacted entries, because from a single one Spark guesses the interval and refuses
     the log if it guesses wrong.
     """
@@ -237,7 +237,7 @@ def test_the_compacted_entry_before_the_last_tells_the_interval(tmp_path: Path) 
     assert logs(tmp_path, 21) == {"19.compact", "20", "21"}
 
 
-def test_a_source_without_a_counted_log_keeps_all_of_it(tmp_path: Path) -> None:
+def test_sources_without_numbered_log_entries_keep_their_start_entry(tmp_path: Path) -> None:
     """Sources without numbered log entries, such as Kafka and rate, keep the entry that states where they began, also
     if they have not begun yet.
     """
@@ -249,7 +249,7 @@ def test_a_source_without_a_counted_log_keeps_all_of_it(tmp_path: Path) -> None:
     assert [logs(tmp_path, 3, source) for source in "0123"] == [{"0", "1", "2"}, {"0"}, {"0"}, {"0"}]
 
 
-def test_a_log_that_two_offsets_share_is_taken_to_the_further_one(tmp_path: Path) -> None:
+def test_a_shared_source_log_is_included_up_to_the_higher_offset(tmp_path: Path) -> None:
     """If a source is read twice, its single log is taken up to the higher offset, because the plan does not show which
     log belongs to which offset.
     """

@@ -55,7 +55,7 @@ def together(rows: Rows) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(("case", "store"), RUNS, ids=[f"{case.name}-{store}" for case, store in RUNS])
-def test_a_copy_goes_on_as_the_whole_directory_does(
+def test_a_closed_set_copy_yields_the_same_rows_as_the_directory(
     maintained: SparkSession, tmp_path: Path, case: Case, store: str
 ) -> None:
     """A copy of the closed set, of the newest or an older batch or with the newest batch to rerun, yields the same rows
@@ -83,7 +83,7 @@ def test_a_copy_goes_on_as_the_whole_directory_does(
             assert together(each.rows) == together(after(expected, batch))
 
 
-def test_a_plan_that_took_two_entries_after_a_crash(maintained: SparkSession, tmp_path: Path) -> None:
+def test_a_source_log_entry_without_a_plan_after_a_crash_is_included(maintained: SparkSession, tmp_path: Path) -> None:
     """After a crash between a source log entry and its plan, the source is one entry ahead of the batches, and the
     closed set includes that entry; without it the copy fails or has different rows.
     """
@@ -103,7 +103,9 @@ def test_a_plan_that_took_two_entries_after_a_crash(maintained: SparkSession, tm
     assert short.error or short.rows != expected
 
 
-def test_a_log_whose_interval_spark_cannot_guess(maintained: SparkSession, tmp_path: Path) -> None:
+def test_two_compacted_entries_let_spark_determine_the_compaction_interval(
+    maintained: SparkSession, tmp_path: Path
+) -> None:
     """The closed set keeps two compacted entries of a source log; negative control: with one entry alone, Spark guesses
     a wrong interval and fails.
     """
@@ -124,7 +126,9 @@ def test_a_log_whose_interval_spark_cannot_guess(maintained: SparkSession, tmp_p
     assert "14.compact" in short.error
 
 
-def test_a_file_sink_goes_on_in_a_place_of_its_own(maintained: SparkSession, tmp_path: Path) -> None:
+def test_a_file_sink_copy_writes_only_later_batches_to_a_separate_output(
+    maintained: SparkSession, tmp_path: Path
+) -> None:
     """A copy with a file sink and a separate output writes exactly the rows of the batches after its own."""
     case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"
     inputs.put("left", 4)
@@ -144,7 +148,9 @@ def lines(output: Path) -> list[str]:
     return sorted(line for path in output.glob("part-*.csv") for line in path.read_text().splitlines())
 
 
-def test_a_source_that_keeps_only_where_it_began(maintained: SparkSession, tmp_path: Path) -> None:
+def test_a_copy_with_a_rate_source_continues_without_gap_or_repetition(
+    maintained: SparkSession, tmp_path: Path
+) -> None:
     """A copy with the rate source, which like Kafka's only writes ``sources/0/0``, continues without a gap or a
     repetition.
     """

@@ -49,7 +49,7 @@ def test_the_older_format_has_no_state_ids(tmp_path: Path) -> None:
     assert (facts.open_batch, facts.commit_log_format, facts.checkpoint_format) == (None, 1, 1)
 
 
-def test_a_query_that_never_ran_has_an_identity_only(tmp_path: Path) -> None:
+def test_a_query_that_never_ran_has_a_query_id_only(tmp_path: Path) -> None:
     """A checkpoint whose query never ran a batch contains only the query id."""
     Tree(tmp_path, "stateless", batches=0)
     facts = read_facts(at(tmp_path))
@@ -57,7 +57,7 @@ def test_a_query_that_never_ran_has_an_identity_only(tmp_path: Path) -> None:
     assert (facts.conf, facts.operators, facts.checkpoint_format) == ({}, {}, None)
 
 
-def test_operators_of_the_second_format_are_those_of_the_newest_change(tmp_path: Path) -> None:
+def test_operator_metadata_is_read_from_the_highest_numbered_file(tmp_path: Path) -> None:
     """With several operator metadata files, the one with the highest number is used, compared as a number and not as
     text.
     """
@@ -71,7 +71,7 @@ def test_operators_of_the_second_format_are_those_of_the_newest_change(tmp_path:
     assert (operator.stores, operator.partitions, operator.format) == (("right-a", "right-b"), 5, 2)
 
 
-def test_a_file_source_stands_at_its_entry_and_read_these_files(tmp_path: Path) -> None:
+def test_offset_and_files_of_a_file_source_belong_to_the_requested_batch(tmp_path: Path) -> None:
     """The offset and the files of a file source are those of the requested batch, by default of the last committed one
     even if a newer batch is open.
     """
@@ -91,7 +91,7 @@ def test_files_are_found_after_spark_removed_their_entry(tmp_path: Path) -> None
     assert offsets_at(at(tmp_path), 3)[0].files == ("file:///in/f3.json",)
 
 
-def test_named_sources_are_told_by_name(tmp_path: Path) -> None:
+def test_offsets_and_files_of_named_sources_are_read_by_name(tmp_path: Path) -> None:
     """In offset log v2, the offsets and files of sources are read by the source's name."""
     Tree(tmp_path, "stateless", batches=1)
     (tmp_path / "sources" / "0").rename(tmp_path / "sources" / "orders")
@@ -110,7 +110,7 @@ def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
     assert [each.files for each in offsets_at(at(tmp_path), 1)] == [("file:///in/f1.json",)] * 2
 
 
-def test_a_batch_of_other_sources_needs_no_batch_before_it(tmp_path: Path) -> None:
+def test_kafka_and_rate_offsets_are_read_without_the_previous_batch(tmp_path: Path) -> None:
     """Offsets of Kafka and rate sources are read without the previous batch, which only file sources need."""
     Tree(tmp_path, "stateless", batches=0)
     write_plan(tmp_path, 7, '{"orders":{"0":23,"1":-1}}', "51")
@@ -130,7 +130,7 @@ def test_a_batch_of_other_sources_needs_no_batch_before_it(tmp_path: Path) -> No
         ("not JSON", None),
     ],
 )
-def test_kafka_offsets_are_told_from_others(offset: str, line: str | None) -> None:
+def test_only_kafka_offsets_are_offered_as_starting_offsets(offset: str, line: str | None) -> None:
     """Only an offset of topics, partitions and numbers is offered as ``startingOffsets``."""
     assert offset_line(offset) == line
 
@@ -143,7 +143,7 @@ def test_an_unknown_batch_is_named_with_the_known_ones(tmp_path: Path, batch: in
         offsets_at(at(tmp_path), batch)
 
 
-def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+def test_directories_without_a_checkpoint_are_refused_with_distinct_messages(tmp_path: Path) -> None:
     """A missing directory, an unrelated directory, and a checkpoint without a batch are refused with different
     messages.
     """
@@ -179,7 +179,7 @@ def test_damage_is_one_line_that_names_the_file(tmp_path: Path, name: str, text:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_listed_file_that_is_gone_from_the_log_is_named(tmp_path: Path) -> None:
+def test_a_missing_source_log_entry_of_a_batch_is_reported(tmp_path: Path) -> None:
     """If the source log lacks the entry of a batch, that entry is reported instead of an incomplete list of files."""
     Tree(tmp_path, "hdfs", batches=3)
     (tmp_path / "sources" / "0" / "2").unlink()

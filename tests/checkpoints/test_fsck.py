@@ -259,7 +259,9 @@ EXPECTED = [(shape, *case) for shape, cases in CASES.items() for case in cases]
     EXPECTED,
     ids=[f"{each[0]}-{each[1]}-{n}" for n, each in enumerate(EXPECTED)],
 )
-def test_damage_is_named(tmp_path: Path, shape: str, kind: str, damaging: Damaging, where: str) -> None:
+def test_each_shape_of_damage_is_reported_with_place_effect_and_remedy(
+    tmp_path: Path, shape: str, kind: str, damaging: Damaging, where: str
+) -> None:
     """Each shape of damage is reported with its place, its effect on a start and a way out, and no unrelated unsafe
     damage is reported.
     """
@@ -285,7 +287,7 @@ def test_every_shape_has_a_case() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batches", [0, 1, 2, 12])
-def test_an_undamaged_checkpoint_gives_nothing(tmp_path: Path, kind: str, batches: int) -> None:
+def test_an_undamaged_checkpoint_yields_no_damage(tmp_path: Path, kind: str, batches: int) -> None:
     """An undamaged checkpoint, young or old and with any kind of state, yields no damage."""
     tree(tmp_path, kind, batches=batches)
     if batches == 0:
@@ -296,7 +298,7 @@ def test_an_undamaged_checkpoint_gives_nothing(tmp_path: Path, kind: str, batche
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batches", [0, 1, 9, 12])
-def test_a_crash_gives_a_note_only(tmp_path: Path, kind: str, batches: int) -> None:
+def test_an_open_batch_after_a_crash_yields_only_a_note(tmp_path: Path, kind: str, batches: int) -> None:
     """A planned batch without its commit, with or without its state, is what a crash leaves and yields only the note
     ``open-batch``.
     """
@@ -336,7 +338,7 @@ def test_no_file_that_a_start_needs_goes_unnoticed(tmp_path: Path, kind: str, pe
     assert calm == (["open-batch"] if pending else [])
 
 
-def test_state_that_is_gone_is_seen_where_the_query_is_known_to_keep_it(tmp_path: Path) -> None:
+def test_missing_format_1_state_is_reported_only_for_stateful_queries(tmp_path: Path) -> None:
     """In format 1, missing state is reported only if the query is known to be stateful, because nothing else in the
     checkpoint shows it.
     """
@@ -346,7 +348,7 @@ def test_state_that_is_gone_is_seen_where_the_query_is_known_to_keep_it(tmp_path
     assert shapes(tmp_path, stateful=True) == ["state-missing"]
 
 
-def test_stores_are_looked_for_by_name(tmp_path: Path) -> None:
+def test_a_missing_named_state_store_is_reported_by_its_path(tmp_path: Path) -> None:
     """A missing named store of an operator with several stores, such as a join, is reported by its path."""
     tree(tmp_path, "hdfs", batches=2)
     stores = [{"storeName": name, "numColsPrefixKey": 0, "numPartitions": 2} for name in ("left", "right")]
@@ -364,7 +366,7 @@ def test_stores_are_looked_for_by_name(tmp_path: Path) -> None:
     assert (found.shape, found.where) == ("state-file-missing", "state/0/1/right")
 
 
-def test_whole_compressed_files_and_older_damage_give_nothing(tmp_path: Path) -> None:
+def test_complete_compressed_files_and_damage_to_unread_versions_are_ignored(tmp_path: Path) -> None:
     """A compressed file with its end mark is complete, and damage to a version that no start reads is ignored."""
     tree(tmp_path, "changelog")
     write(lz4(b"rows", b"more rows"))("state/0/1/5.changelog")(tmp_path)
@@ -372,7 +374,7 @@ def test_whole_compressed_files_and_older_damage_give_nothing(tmp_path: Path) ->
     assert shapes(tmp_path) == []
 
 
-def test_right_checksums_give_nothing(tmp_path: Path) -> None:
+def test_correct_checksum_files_yield_no_damage(tmp_path: Path) -> None:
     """Correct checksum files beside all files yield no damage."""
     tree(tmp_path, "hdfs")
     for path in [each for each in tmp_path.rglob("*") if each.is_file() and not each.name.startswith(".")]:
@@ -380,7 +382,7 @@ def test_right_checksums_give_nothing(tmp_path: Path) -> None:
     assert shapes(tmp_path) == []
 
 
-def test_a_batch_without_data_is_no_edited_offset_where_there_is_state(tmp_path: Path) -> None:
+def test_repeated_offsets_in_a_stateful_watermark_batch_are_not_damage(tmp_path: Path) -> None:
     """In a stateful query, a batch that only moved the watermark and repeats the offsets is not reported as damage."""
     tree(tmp_path, "hdfs")
     plan_the_watermark_only(tmp_path)
@@ -397,7 +399,7 @@ def test_an_empty_directory_is_fine_and_a_missing_one_is_named(tmp_path: Path) -
         examine(at(tmp_path / "none"))
 
 
-def test_nothing_is_written(tmp_path: Path) -> None:
+def test_checking_a_damaged_checkpoint_changes_no_file(tmp_path: Path) -> None:
     """Examining a damaged checkpoint changes no file."""
     tree(tmp_path, "format-2")
     remove("commits/4", "state/0/1/SSTs")(tmp_path)
@@ -406,7 +408,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
 
 
-def test_what_is_safe_is_a_note_and_the_rest_stops_a_deploy() -> None:
+def test_safe_damage_is_a_note_and_unsafe_damage_refuses_a_deploy() -> None:
     """Unsafe damage becomes a fatal finding that refuses a deploy, safe damage becomes a note, and both cite the
     measurement they are based on.
     """
@@ -438,7 +440,7 @@ def test_checksums_are_missed_only_where_they_are_made(tmp_path: Path) -> None:
     assert (S3Tree.checksums, HdfsTree.checksums) == (False, False)
 
 
-def test_logs_that_vanish_during_the_check_are_a_change(tmp_path: Path) -> None:
+def test_a_newest_commit_deleted_during_the_check_is_reported_as_a_change(tmp_path: Path) -> None:
     """If the newest log entries are deleted during the check, missing offsets are reported as damage and a missing
     commit as a change during the check.
     """

@@ -218,7 +218,7 @@ NAMED = [(name, kind, damaging, shape) for name, kinds, damaging, shape in MEASU
 @pytest.mark.parametrize(
     ("name", "kind", "damaging", "shape"), NAMED, ids=[f"{name}-{kind}" for name, kind, _, _ in NAMED]
 )
-def test_measured_damage_is_named(
+def test_damage_with_a_measured_effect_is_reported_with_its_shape(
     house: House, tmp_path: Path, name: str, kind: str, damaging: Callable[[str], Damaging], shape: str
 ) -> None:
     """Every damage whose effect was measured is reported with its shape; damage without a trace or without harm is not
@@ -342,7 +342,7 @@ STARTS: list[tuple[str, Damaging, str, str, Callable[[Start], bool]]] = [
 @pytest.mark.parametrize(
     ("kind", "damaging", "shape", "told", "done"), STARTS, ids=[f"{each[2] or 'sound'}-{each[0]}" for each in STARTS]
 )
-def test_a_start_does_what_was_told(
+def test_starting_a_damaged_checkpoint_has_the_predicted_effect(
     house: House,
     tmp_path: Path,
     kind: str,

@@ -77,7 +77,7 @@ def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, tre
         assert found.names(folder) == local.names(folder)
 
 
-def test_a_version_is_seeded_cloned_and_removed(tmp_path: Path, tree: HdfsTree, hdfs_url: str) -> None:
+def test_seeding_and_cloning_in_hdfs_produce_the_local_files(tmp_path: Path, tree: HdfsTree, hdfs_url: str) -> None:
     """Seeding and cloning in HDFS produce exactly the files that they produce on a local disk, and removing a version
     leaves no folder.
     """
@@ -116,7 +116,7 @@ def test_a_file_overwritten_after_its_stamp_is_noticed(tree: HdfsTree, content: 
     assert not tree.stamp("state/0/0/3.zip").is_same_file(planned)
 
 
-def test_a_file_that_goes_after_it_was_listed_is_missing(tree: HdfsTree) -> None:
+def test_a_file_deleted_after_listing_is_missing_for_later_requests(tree: HdfsTree) -> None:
     """A file that is deleted after it was listed is missing for every later request, as on a local disk."""
     tree.create("metadata", [b"{}"])
     tree.create("offsets/0", [b"v1"])
@@ -129,7 +129,7 @@ def test_a_file_that_goes_after_it_was_listed_is_missing(tree: HdfsTree) -> None
             ask("offsets/0")
 
 
-def test_what_is_no_directory_is_told(tree: HdfsTree) -> None:
+def test_paths_that_are_no_directory_are_refused_with_distinct_messages(tree: HdfsTree) -> None:
     """A missing path, a file, and a path below a file are refused as checkpoints with different messages, and a folder
     does not count as a file.
     """
@@ -161,7 +161,7 @@ else:
 
 
 @pytest.mark.parametrize("way", ["draft", "at once"])
-def test_a_writer_that_is_killed_leaves_no_file(tree: HdfsTree, way: str) -> None:
+def test_a_killed_writer_leaves_only_a_draft(tree: HdfsTree, way: str) -> None:
     """A writer that is killed leaves only a draft, and a second writer makes the file; negative control: without a
     draft, its partial file counts as complete.
     """
@@ -181,7 +181,7 @@ def test_a_writer_that_is_killed_leaves_no_file(tree: HdfsTree, way: str) -> Non
     assert (tree.fresh().read("metadata"), is_published(tree)) == (b"{}", True)
 
 
-def test_a_version_is_made_although_an_answer_was_lost(
+def test_a_version_is_completed_by_a_retry_after_a_lost_rename_response(
     tree: HdfsTree, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lost response to a rename is reported as an unavailable store, and a second attempt completes the same version
@@ -204,7 +204,7 @@ def test_a_version_is_made_although_an_answer_was_lost(
     assert tree.fresh().look().files.keys() == {"metadata", "offsets/0"}
 
 
-def test_whoever_may_not_write_is_told_of_each_file(tree: HdfsTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_write_permission_is_reported_for_each_file(tree: HdfsTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user without write permission gets an error with the user and the missing right, for creating as well as for
     each file to delete; nothing changes.
     """
@@ -218,7 +218,7 @@ def test_whoever_may_not_write_is_told_of_each_file(tree: HdfsTree, monkeypatch:
     assert tree.fresh().look().files.keys() == {"metadata"}
 
 
-def test_a_place_where_checkpoints_cannot_be_is_told(
+def test_an_unusable_place_for_checkpoints_is_refused(
     tree: HdfsTree, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong port, a server that does not answer and a path below a file are refused as places for checkpoints;

@@ -18,7 +18,7 @@ KNOWN = KnownCheckpoint(series="sales/totals", version="v0001", query_id=QUERY_I
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_what_is_not_what_was_recorded_is_a_loss(tmp_path: Path, how: str) -> None:
+def test_a_checkpoint_that_does_not_match_its_record_counts_as_lost(tmp_path: Path, how: str) -> None:
     """A checkpoint that is missing, empty, of a different query or behind its recorded commit counts as lost."""
     Tree(tmp_path / "v0001", "hdfs", batches=8)
     assert find_loss(at(tmp_path / "v0001"), KNOWN) == ""
@@ -27,7 +27,7 @@ def test_what_is_not_what_was_recorded_is_a_loss(tmp_path: Path, how: str) -> No
         must_be_there(at(tmp_path / "v0001"), KNOWN)
 
 
-def test_a_newest_commit_that_a_crash_took_is_no_loss(tmp_path: Path) -> None:
+def test_one_missing_newest_commit_with_a_plan_is_no_loss(tmp_path: Path) -> None:
     """A missing newest commit whose plan exists is no loss, because the batch reruns under its own id; two missing
     commits are a loss.
     """
@@ -48,7 +48,7 @@ def test_a_newest_commit_without_its_plan_is_a_loss(tmp_path: Path) -> None:
     assert told.endswith("has the commit of batch 7, but its newest plan is of batch 6")
 
 
-def test_half_a_version_that_was_never_begun_is_no_loss(tmp_path: Path) -> None:
+def test_a_partial_version_that_was_never_started_is_no_loss(tmp_path: Path) -> None:
     """A partial version without metadata that was never started is no loss, because the next writer completes it."""
     known = KnownCheckpoint(series="sales/totals", version="v0002", query_id=QUERY_ID)
     at(tmp_path / "v0002").create("offsets/7", [b"v1"])

@@ -18,7 +18,7 @@ from streamkeeper.model.settings.spark_confs import hash_setting
 ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 
 
-def test_a_file_is_gone_only_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_a_file_counts_as_missing_only_if_it_was_checked(tmp_path: Path) -> None:
     """A file counts as missing only if it was checked: an unsupported scheme, a name that no disk accepts and a folder
     of a different machine are reported as not checked.
     """
@@ -36,7 +36,7 @@ def test_a_file_is_gone_only_where_it_was_looked_for(tmp_path: Path) -> None:
     assert look_for_files([]).gone_clause("files") == look_for_files([]).unchecked_clause("files") == ""
 
 
-def test_a_server_that_does_not_answer_is_asked_once_for_all_its_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_server_is_not_queried_for_each_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a server does not answer, all its files are reported as not checked after few requests, instead of one timeout
     per folder.
     """
@@ -100,7 +100,7 @@ def remove_one(url: str) -> None:
 
 
 @pytest.mark.s3
-def test_a_file_that_is_gone_from_a_bucket_is_missed(tmp_path: Path, s3_url: str) -> None:
+def test_an_input_file_deleted_from_a_bucket_is_reported_as_missing(tmp_path: Path, s3_url: str) -> None:
     """A file of an open batch that was deleted from a bucket is reported as missing; if the bucket does not exist, both
     files are reported as not checked.
     """
@@ -117,7 +117,7 @@ def test_a_file_that_is_gone_from_a_bucket_is_missed(tmp_path: Path, s3_url: str
 
 
 @pytest.mark.hdfs
-def test_a_file_that_is_gone_from_hdfs_is_missed(
+def test_an_input_file_deleted_from_hdfs_is_reported_as_missing(
     tmp_path: Path, hdfs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of an open batch that was deleted from HDFS is reported as missing; if the NameNode requires Kerberos,

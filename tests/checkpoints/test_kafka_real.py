@@ -98,7 +98,7 @@ def copied(checkpoint: Path, batch: int, target: Path) -> Path:
 
 
 @pytest.mark.parametrize("stateful", [False, True])
-def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *, stateful: bool) -> None:
+def test_a_copy_of_a_closed_set_continues_at_the_exact_record(topic: Topic, tmp_path: Path, *, stateful: bool) -> None:
     """A copy of a batch's closed set continues at the exact record: a stateless query yields the same rows after that
     batch, a stateful one the same final counts.
     """
@@ -123,7 +123,7 @@ def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *
 
 
 @pytest.mark.parametrize("way", ["keep", "rebase", "start"])
-def test_a_seeded_version_begins_where_a_batch_ended(topic: Topic, tmp_path: Path, way: str) -> None:
+def test_a_seeded_version_reads_every_record_after_its_batch_once(topic: Topic, tmp_path: Path, way: str) -> None:
     """A version that is seeded after a batch reads every later record once, with kept numbers, with new numbers, and
     with start offsets only.
     """
@@ -172,7 +172,7 @@ def told(topic: Topic, query: Query, checkpoint: Path) -> list[str]:
     return [each.evidence for each in look_at_sources(query, LocalTree(checkpoint), served=False)]
 
 
-def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, tmp_path: Path) -> None:
+def test_a_start_is_refused_if_the_topic_lacks_the_next_records(topic: Topic, tmp_path: Path) -> None:
     """A start is refused with the missing offsets per partition if the topic lacks records that come next, and also if
     the topic was deleted or recreated.
     """
@@ -202,7 +202,7 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
     ]
 
 
-def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path: Path) -> None:
+def test_a_recreated_topic_is_detected_by_its_topic_id(topic: Topic, tmp_path: Path) -> None:
     """A recreated topic with enough records is found by its topic id, for a start and for a rebuild; negative control:
     by offsets alone nothing is found, and Spark would skip records.
     """
@@ -279,7 +279,7 @@ def test_the_ids_of_a_pattern_are_those_of_its_topics(topic: Topic, tmp_path: Pa
     assert kafka_topics.topic_ids(replace(query, df=for_java)) == {}
 
 
-def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path: Path) -> None:
+def test_missing_offsets_need_approval_if_fail_on_data_loss_is_false(topic: Topic, tmp_path: Path) -> None:
     """With ``failOnDataLoss`` false, missing offsets need a person's approval instead of a refusal, while a deleted
     topic is still refused.
     """
@@ -296,7 +296,7 @@ def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path:
     assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
 
 
-def test_before_its_first_commit_a_query_needs_where_it_began(topic: Topic, tmp_path: Path) -> None:
+def test_before_the_first_commit_the_records_at_the_start_offsets_must_exist(topic: Topic, tmp_path: Path) -> None:
     """Before the first commit, the records from the query's start offsets on must exist, because the planned first
     batch reads them.
     """
@@ -308,7 +308,7 @@ def test_before_its_first_commit_a_query_needs_where_it_began(topic: Topic, tmp_
     assert told(topic, query, live) == [f"{topic.name} partition 0: offsets 0 to 0 are gone"]
 
 
-def test_brokers_out_of_reach_are_told_from_lost_records(
+def test_unreachable_brokers_are_not_reported_as_lost_records(
     topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Brokers that do not answer are reported as out of reach, not as lost records, both by the check of sources and by
@@ -326,7 +326,7 @@ def test_brokers_out_of_reach_are_told_from_lost_records(
     assert (found.ok, found.error_class) == (False, OUT_OF_REACH)
 
 
-def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
+def test_a_broker_failure_during_a_rehearsal_is_not_blamed_on_the_candidate(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the broker dies while a rehearsed batch fails, the rehearsal reports the sources as out of reach; negative

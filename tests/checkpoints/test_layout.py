@@ -51,7 +51,7 @@ def test_the_query_id_is_read(tmp_path: Path) -> None:
     assert query_id(at(tmp_path)) == QUERY_ID
 
 
-def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
+def test_state_file_ids_are_read_from_the_commit(tmp_path: Path) -> None:
     """A commit of format 2 contains the ids in the names of its state files; a commit of the older format has none."""
     Tree(tmp_path / "two", "format-2", batches=2)
     Tree(tmp_path / "one", "hdfs", batches=2)
@@ -68,7 +68,7 @@ def test_a_damaged_query_id_is_named(tmp_path: Path, text: str) -> None:
         query_id(at(tmp_path))
 
 
-def test_the_checkpoints_of_a_job_are_found_by_query_at_their_newest_version(tmp_path: Path) -> None:
+def test_job_checkpoints_are_found_per_query_at_their_highest_version(tmp_path: Path) -> None:
     """The checkpoints of a job are found as a directory per query or as its highest version number; directories that
     are no checkpoints are ignored.
     """

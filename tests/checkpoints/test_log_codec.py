@@ -27,7 +27,7 @@ from streamkeeper.sources.kafka import KAFKA
 
 
 @pytest.mark.parametrize(("version", "line", "source"), [("v1", '{"a":1}', "0"), ("v2", 'orders:{"a":1}', "orders")])
-def test_offsets_of_both_versions(version: str, line: str, source: str) -> None:
+def test_offset_logs_of_versions_1_and_2_are_read(version: str, line: str, source: str) -> None:
     """Offset logs of version 1, which numbers the sources, and of version 2, which names them, are read."""
     found = offsets_from(f'{version}\n{{"batchWatermarkMs":5,"conf":{{"a":1}}}}\n{line}'.encode())
     assert found == Offsets(version=int(version[1:]), watermark_ms=5, conf={"a": "1"}, ends={source: '{"a":1}'})
@@ -45,7 +45,7 @@ def test_offsets_of_both_versions(version: str, line: str, source: str) -> None:
         ("v1", 1, {}),
     ],
 )
-def test_commits_of_every_version(content: str, version: int, partitions: dict[str, int]) -> None:
+def test_commits_of_versions_1_to_3_are_read(content: str, version: int, partitions: dict[str, int]) -> None:
     """Commits of versions 1 to 3 are read; versions 2 and 3 name state files if there is state of format 2."""
     found = commit_from(content.encode())
     assert not isinstance(found, Trouble)
@@ -65,12 +65,12 @@ def test_commits_of_every_version(content: str, version: int, partitions: dict[s
         (b'v2\n{"stateUniqueIds":{"0":[7]}}', Trouble.CUT_SHORT),
     ],
 )
-def test_a_commit_that_cannot_be_read_says_why(content: bytes, trouble: Trouble) -> None:
+def test_an_unreadable_commit_is_reported_with_the_reason(content: bytes, trouble: Trouble) -> None:
     """A commit that is empty, truncated, or of a newer or unknown version is reported as such."""
     assert commit_from(content) is trouble
 
 
-def test_an_entry_of_a_source_is_written_as_it_is_read() -> None:
+def test_a_source_log_entry_is_unchanged_after_writing_and_reading() -> None:
     """A source log entry is unchanged after writing and reading, also with names that JSON escapes; a line without an
     entry number has the number of its file.
     """
@@ -94,7 +94,7 @@ def test_an_entry_of_a_sink_lists_what_is_added_and_deleted() -> None:
     assert sink_entry_from(b"v2\n") is Trouble.NEWER
 
 
-def test_identity_and_starts_are_written_as_they_are_read() -> None:
+def test_query_id_and_start_offsets_are_unchanged_after_writing_and_reading() -> None:
     """The query id and a Kafka source's start offsets are unchanged after writing and reading; a file source's entry is
     not taken for start offsets, because it lacks their zero byte.
     """
@@ -123,7 +123,7 @@ def test_the_fewest_files_hold_the_entries(names: list[str], end: int, first: in
 
 
 @pytest.mark.parametrize(("names", "lost"), [(["0", "2"], 1), (["9.compact", "11"], 10), ([], 0)])
-def test_an_entry_that_no_file_holds_is_named(names: list[str], lost: int) -> None:
+def test_a_gap_in_a_log_is_reported_with_the_missing_entry(names: list[str], lost: int) -> None:
     """A log with a gap is reported as damage with the missing entry."""
     with pytest.raises(CheckpointDamaged, match=f"sources/0 lacks entry {lost}"):
         log_names(names).holding(11, where="sources/0")

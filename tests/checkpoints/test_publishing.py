@@ -40,7 +40,7 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_process_that_is_killed_leaves_no_version_or_a_whole_one(tmp_path: Path, point: str) -> None:
+def test_a_process_killed_while_publishing_leaves_no_partial_version(tmp_path: Path, point: str) -> None:
     """A process that is killed while publishing leaves either no version or a complete one, and a second attempt
     completes it from the files that exist.
     """
@@ -80,7 +80,7 @@ def publish_at_once(target: Tree, start: Barrier) -> str:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_writers_that_do_not_know_of_each_other_make_one_version(tmp_path: Path) -> None:
+def test_concurrent_writers_publish_one_complete_version(tmp_path: Path) -> None:
     """Four concurrent writers produce one complete version; a writer that fails reports that the version already
     exists.
     """
@@ -94,7 +94,7 @@ def test_writers_that_do_not_know_of_each_other_make_one_version(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_what_is_there_must_be_what_would_be_written(tmp_path: Path) -> None:
+def test_existing_files_are_kept_only_if_their_content_is_equal(tmp_path: Path) -> None:
     """Existing files with equal content are kept, while different content and files that do not belong to the version
     are refused.
     """
@@ -111,7 +111,7 @@ def test_what_is_there_must_be_what_would_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_version_that_is_there_is_never_added_to(tmp_path: Path) -> None:
+def test_publishing_into_a_published_version_is_refused(tmp_path: Path) -> None:
     """Publishing into a published version is refused, even with identical files."""
     target = at(tmp_path / "v0002")
     publish(target, FILES, METADATA)
@@ -119,7 +119,7 @@ def test_a_version_that_is_there_is_never_added_to(tmp_path: Path) -> None:
         publish(target, FILES, METADATA)
 
 
-def test_what_a_dead_writer_was_about_to_write_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_a_temporary_file_of_a_dead_writer_does_not_prevent_publishing(tmp_path: Path) -> None:
     """A temporary file of a dead writer does not prevent publishing."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / f".{'0' * 32}.tmp").write_text("half")

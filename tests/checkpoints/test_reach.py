@@ -91,7 +91,7 @@ def topics(starts: dict[str, dict[str, int]] | None = None, **offsets: dict[str,
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_the_files_up_to_the_last_commit(tmp_path: Path) -> None:
+def test_a_file_source_position_has_the_files_of_committed_batches_only(tmp_path: Path) -> None:
     """The position of a file source has the files of committed batches only, read through compacted entries and with
     their URL escapes resolved.
     """
@@ -110,7 +110,7 @@ def test_the_files_up_to_the_last_commit(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path: Path) -> None:
+def test_an_older_batch_position_is_read_from_a_newer_compacted_entry(tmp_path: Path) -> None:
     """The position of an older batch is read from a newer compacted entry, whose lines state the entry in which each
     file was listed.
     """
@@ -123,7 +123,7 @@ def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_nothing_was_committed(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_commit_has_an_empty_position(tmp_path: Path) -> None:
     """A missing checkpoint and one with only a planned batch have an empty position, which every other position
     holds.
     """
@@ -142,7 +142,7 @@ def test_nothing_was_committed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_every_file_must_be_there(tmp_path: Path) -> None:
+def test_a_checkpoint_holds_another_only_if_it_read_all_its_files(tmp_path: Path) -> None:
     """A checkpoint holds an earlier one only if it has read all its files: a superset holds, an equal set is equal, and
     missing files are counted.
     """
@@ -158,7 +158,7 @@ def test_every_file_must_be_there(tmp_path: Path) -> None:
     assert not compare(old, files(*(f"/in/{n}" for n in range(1, 402)))).holds
 
 
-def test_every_partition_must_be_as_far() -> None:
+def test_a_checkpoint_holds_another_only_if_every_partition_is_as_far() -> None:
     """A checkpoint holds an earlier one only if every partition is as far; a partition that is behind or missing is
     counted in records.
     """
@@ -177,7 +177,7 @@ def test_every_partition_must_be_as_far() -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_kafka_source_of_a_checkpoint(tmp_path: Path) -> None:
+def test_a_kafka_source_position_has_planned_and_start_offsets(tmp_path: Path) -> None:
     """The position of a Kafka source has the offsets of the plan and the start offsets of the source's own file, also
     beside a file source.
     """
@@ -194,7 +194,7 @@ def test_a_kafka_source_of_a_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_source_without_an_offset(tmp_path: Path) -> None:
+def test_a_source_without_a_planned_offset_has_read_nothing(tmp_path: Path) -> None:
     """A source without an offset in the plan has read nothing, whatever its kind."""
     written = Written(tmp_path / "c")
     written.commit(kafka(t={0: 5}), "-")
@@ -205,7 +205,7 @@ def test_a_source_without_an_offset(tmp_path: Path) -> None:
     assert not compare(further, found).holds
 
 
-def test_sources_that_cannot_be_matched() -> None:
+def test_checkpoints_with_unmatched_sources_are_not_comparable() -> None:
     """Checkpoints whose sources differ in number, names or kind are not comparable, with the reason, and never hold one
     another.
     """
@@ -235,7 +235,7 @@ def test_sources_that_cannot_be_matched() -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_another_kind_of_source(tmp_path: Path) -> None:
+def test_offsets_of_an_unknown_source_kind_are_compared_for_equality_only(tmp_path: Path) -> None:
     """Offsets of an unknown kind of source can only be compared for equality."""
     for name, end in (("a", "17"), ("b", "17"), ("c", "18")):
         Written(tmp_path / name).commit(end)
@@ -247,7 +247,7 @@ def test_another_kind_of_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_the_newest_equal_batches(tmp_path: Path) -> None:
+def test_the_newest_pair_of_equal_batches_is_found(tmp_path: Path) -> None:
     """The newest pair of committed batches at which two checkpoints have read the same is found, even if their batches
     have different sizes.
     """
@@ -267,7 +267,7 @@ def test_the_newest_equal_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_only_the_last_batches_are_looked_at(tmp_path: Path) -> None:
+def test_equal_batches_are_searched_only_among_the_last_200(tmp_path: Path) -> None:
     """Equal batches are only searched among the last 200 of a checkpoint."""
     old, new = Written(tmp_path / "old"), Written(tmp_path / "new")
     for number in range(202):
@@ -279,7 +279,7 @@ def test_only_the_last_batches_are_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_start_where_another_ended_is_equal_to_it(tmp_path: Path) -> None:
+def test_a_version_equals_the_one_it_continues_until_it_reads_more(tmp_path: Path) -> None:
     """A version that starts where an earlier one stopped is equal to it from its first batch on, as long as it has read
     nothing new.
     """
@@ -295,7 +295,7 @@ def test_a_start_where_another_ended_is_equal_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_gone_files(tmp_path: Path) -> None:
+def test_missing_input_files_are_listed_with_their_total_number(tmp_path: Path) -> None:
     """Input files that were read and no longer exist are listed with the total number; files on s3a are refused as
     unsupported.
     """
@@ -315,7 +315,7 @@ def test_gone_files(tmp_path: Path) -> None:
         missing_files(at(written.root))
 
 
-def test_an_owner_that_compacts_while_its_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_entry_compacted_during_the_read_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry that the owner compacts while its log is read is found in the compacted one; if reads keep failing, the
     change is reported.
     """
@@ -343,7 +343,9 @@ def test_an_owner_that_compacts_while_its_log_is_read(tmp_path: Path, monkeypatc
         position(at(written.root))
 
 
-def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_log_entry_is_reported_only_after_a_second_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A truncated log entry is reported as damage, and a missing one is reported after a second read has not found it
     either.
     """
@@ -372,7 +374,9 @@ def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.Monk
     sizes=st.tuples(*[st.lists(st.integers(0, 3), min_size=1, max_size=9)] * 2),
     intervals=st.tuples(*[st.integers(2, 6)] * 2),
 )
-def test_positions_are_what_was_read(sizes: tuple[list[int], list[int]], intervals: tuple[int, int]) -> None:
+def test_positions_and_equal_batches_are_correct_for_any_batch_sizes(
+    sizes: tuple[list[int], list[int]], intervals: tuple[int, int]
+) -> None:
     """For any batch sizes and compaction intervals, each batch's files, the comparison of two checkpoints and their
     newest equal batches are correct.
     """

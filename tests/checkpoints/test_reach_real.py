@@ -43,7 +43,7 @@ def names(found: Position) -> set[str]:
     return {Path(each).name for each in source.files}
 
 
-def test_a_live_checkpoint_is_seen_as_of_one_of_its_commits(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_read_of_a_live_checkpoint_is_consistent_with_one_commit(spark: SparkSession, tmp_path: Path) -> None:
     """Each read of a live checkpoint yields exactly the files up to the batch that it reports, although entries and
     plans are deleted concurrently.
     """

@@ -22,13 +22,13 @@ def test_paths_of_schemas_follow_the_checkpoint(location: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"v2", b"v2\n{", b"v2\n[]", b'v2\n{"stateStoreInfo":[]}', b"\xff\n\xff"])
-def test_what_cannot_be_read_is_left_as_it_is(content: bytes) -> None:
+def test_unparsable_operator_metadata_is_left_unchanged(content: bytes) -> None:
     """Operator metadata that cannot be parsed is left unchanged."""
     assert relocated(METADATA, content, "file:/new") == content
 
 
 @pytest.mark.parametrize("path", ["metadata", "offsets/1", "state/0/0/1.delta", "state/0/_metadata/metadata"])
-def test_other_files_hold_no_place(path: str) -> None:
+def test_all_files_except_operator_metadata_are_left_unchanged(path: str) -> None:
     """All other files are left unchanged, whatever their content."""
     content = b'v2\n{"stateStoreInfo":[{"stateSchemaFilePaths":["/a/state/0/_stateSchema/b"]}]}'
     assert relocated(path, content, "file:/new") == content

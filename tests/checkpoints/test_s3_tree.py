@@ -85,7 +85,7 @@ def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, buc
             assert tree.names(folder) == local.names(folder)
 
 
-def test_a_version_is_seeded_and_cloned_within_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
+def test_seeding_and_cloning_in_a_bucket_produce_the_local_files(tmp_path: Path, bucket: Bucket) -> None:
     """Seeding and cloning within a bucket produce exactly the files that they produce on a local disk."""
     Tree(tmp_path / "v0001", "stateless", batches=12).plan(12)
     Bucket(f"{bucket.url}/v0001").upload(tmp_path / "v0001")
@@ -108,7 +108,7 @@ def test_a_version_is_seeded_and_cloned_within_the_bucket(tmp_path: Path, bucket
     assert made["s3 copy"] == made["local copy"]
 
 
-def test_a_file_comes_in_parts(bucket: Bucket) -> None:
+def test_a_file_is_read_in_parts_of_the_requested_size(bucket: Bucket) -> None:
     """A file is read in parts of the requested size with a shorter last one; an empty file has no parts."""
     bucket.put("state/0/0/1.delta", bytes(range(250)))
     bucket.put("state/0/0/2.delta", b"")
@@ -163,7 +163,7 @@ def test_a_marker_of_an_empty_folder_is_no_file(bucket: Bucket) -> None:
     assert (tree.names(""), tree.names("commits")) == (["commits/", "metadata"], [])
 
 
-def test_nothing_there_is_told_from_a_bucket_that_is_not_there(bucket: Bucket) -> None:
+def test_an_empty_prefix_and_a_missing_bucket_are_reported_differently(bucket: Bucket) -> None:
     """A prefix without objects is reported as not found, but a missing bucket as an unavailable store; a prefix is
     matched up to a slash.
     """

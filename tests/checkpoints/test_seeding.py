@@ -54,7 +54,7 @@ def old(tmp_path: Path) -> Path:
     return tree.root
 
 
-def test_kept_numbers(old: Path, tmp_path: Path) -> None:
+def test_seeding_with_kept_numbers_copies_two_batches_and_the_source_log(old: Path, tmp_path: Path) -> None:
     """Seeding with kept numbers copies the batch, the one before it and the source log up to its offset, nothing else,
     and marks the batch as committed.
     """
@@ -67,7 +67,7 @@ def test_kept_numbers(old: Path, tmp_path: Path) -> None:
     assert [each.shape for each in examine(at(tmp_path / "v0002"))] == ["checksums-missing"]
 
 
-def test_numbers_that_begin_anew(old: Path, tmp_path: Path) -> None:
+def test_seeding_with_new_numbers_makes_the_batch_number_1(old: Path, tmp_path: Path) -> None:
     """Seeding with new numbers makes the batch number 1 after an empty batch 0, while the source's log keeps its own
     entry numbers.
     """
@@ -81,7 +81,7 @@ def test_numbers_that_begin_anew(old: Path, tmp_path: Path) -> None:
     assert [each.shape for each in examine(at(tmp_path / "v0002"))] == ["checksums-missing"]
 
 
-def test_one_that_is_there_is_left_alone(old: Path, tmp_path: Path) -> None:
+def test_seeding_an_existing_version_of_the_same_query_changes_nothing(old: Path, tmp_path: Path) -> None:
     """Seeding an existing version of the same query changes nothing, even if that query has continued and the old
     version was deleted; a version of a different query is refused.
     """
@@ -128,7 +128,7 @@ class Mortal:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_killed_at_any_write_there_is_no_version_and_the_next_attempt_is_whole(
+def test_a_retry_completes_a_version_whose_writer_died_at_any_write(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     """If the writer dies at any write, no version is published before the metadata, which is written last, and the next
@@ -149,7 +149,7 @@ def test_killed_at_any_write_there_is_no_version_and_the_next_attempt_is_whole(
         assert contents(tmp_path / f"v{nth}") == whole
 
 
-def test_what_another_attempt_left_is_not_mixed_with(old: Path, tmp_path: Path) -> None:
+def test_different_leftover_files_of_another_attempt_make_seeding_refuse(old: Path, tmp_path: Path) -> None:
     """Leftover files of a different batch, or with different content under the same name, make seeding refuse the
     target.
     """
@@ -161,7 +161,9 @@ def test_what_another_attempt_left_is_not_mixed_with(old: Path, tmp_path: Path) 
         assert not is_published(target)
 
 
-def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_entry_deleted_during_seeding_is_reported_as_a_change(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the owner deletes a source log entry during seeding, a change is reported, which can be retried, and nothing
     is published.
     """
@@ -192,7 +194,7 @@ def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
     assert examine(at(tmp_path / "new")) == ()
 
 
-def test_what_is_missing_is_told(old: Path, tmp_path: Path) -> None:
+def test_missing_batches_plans_and_log_entries_are_reported(old: Path, tmp_path: Path) -> None:
     """An unknown batch, a missing plan that kept numbers require, and a missing source log entry are reported, and
     nothing is written.
     """
@@ -215,7 +217,7 @@ def logged(checkpoint: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("batch", [12, 10, 9, 5])
-def test_a_start_counts_as_seen_what_was_read_and_nothing_more(old: Path, tmp_path: Path, batch: int) -> None:
+def test_a_start_counts_exactly_the_files_up_to_the_batch_as_seen(old: Path, tmp_path: Path, batch: int) -> None:
     """A start after a batch counts exactly the files up to that batch as seen, even if they are only in a compacted
     entry.
     """
@@ -227,7 +229,7 @@ def test_a_start_counts_as_seen_what_was_read_and_nothing_more(old: Path, tmp_pa
     assert contents(tmp_path / "new").keys() == {"metadata", "sources/0/0"}
 
 
-def test_a_start_of_a_start(old: Path, tmp_path: Path) -> None:
+def test_a_start_made_from_a_start_keeps_its_seen_files(old: Path, tmp_path: Path) -> None:
     """Files that a first start counted as seen are also seen in a start that is made from it."""
     seed_start(at(old), at(tmp_path / "second"), 10, query_id=NEW_ID)
     second = at(tmp_path / "second")
@@ -239,7 +241,7 @@ def test_a_start_of_a_start(old: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_kafka_source_goes_on_at_its_offsets(tmp_path: Path) -> None:
+def test_a_seeded_kafka_source_continues_at_its_planned_offsets(tmp_path: Path) -> None:
     """A seeded Kafka source has its offsets in the plan and keeps its start offsets; in a start without state, the
     start offsets are where it stopped.
     """
@@ -259,7 +261,7 @@ def test_a_kafka_source_goes_on_at_its_offsets(tmp_path: Path) -> None:
     assert read_start(at(tmp_path / "started"), "1") == '{"more":{"0":5}}'
 
 
-def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
+def test_a_start_with_unsupported_or_unassignable_sources_is_refused(tmp_path: Path) -> None:
     """A start is refused for an unsupported kind of source, and if logs cannot be assigned to sources."""
     old = tmp_path / "old"
     Tree(old, "stateless", batches=0)
@@ -292,7 +294,7 @@ def test_files_are_read_from_the_first_one_without_a_seed(old: Path, tmp_path: P
     assert at(tmp_path / "v0002").names("") == []
 
 
-def test_seeds_at_once_make_one_version_and_none_is_refused(old: Path, tmp_path: Path) -> None:
+def test_concurrent_seeds_all_succeed_and_produce_one_version(old: Path, tmp_path: Path) -> None:
     """Four concurrent seeds of one version all succeed and produce one complete version."""
     seed(at(old), at(tmp_path / "whole"), 12, number=12, query_id=NEW_ID)
     for attempt in range(5):

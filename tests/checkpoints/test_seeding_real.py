@@ -121,7 +121,7 @@ def inputs(tmp_path: Path) -> Inputs:
 
 @pytest.mark.parametrize("rebase", [False, True], ids=["keep", "rebase"])
 @pytest.mark.parametrize("batch", [6, 4])
-def test_the_new_version_reads_exactly_what_comes_after_the_batch(
+def test_a_seeded_version_reads_exactly_the_files_after_its_batch(
     spark: SparkSession, tmp_path: Path, inputs: Inputs, rebase: bool, batch: int
 ) -> None:
     """A seeded version reads exactly the files after its batch, also if that batch was never committed or later files
@@ -142,7 +142,9 @@ def test_the_new_version_reads_exactly_what_comes_after_the_batch(
     assert json.loads((new / "metadata").read_text()) == {"id": NEW_ID}
 
 
-def test_a_first_batch_that_was_written_and_not_committed(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
+def test_a_version_seeded_after_an_uncommitted_first_batch_continues(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs
+) -> None:
     """A version that is seeded after an uncommitted first batch continues with batch 1 in either checkpoint format,
     although there was no commit to copy.
     """
@@ -167,7 +169,7 @@ def listed(spark: SparkSession, output: Path) -> list[int]:
     return sorted(row.v // 10 for row in rows if row.v % 10 == 0)
 
 
-def test_a_file_sink_goes_on_in_its_directory_only_with_the_same_numbers(
+def test_a_file_sink_continues_in_its_directory_only_with_kept_batch_numbers(
     spark: SparkSession, tmp_path: Path, inputs: Inputs
 ) -> None:
     """A file sink continues in its directory without losing a row if batch numbers are kept; negative control: with new
@@ -208,7 +210,7 @@ def test_a_file_sink_begins_a_new_directory_with_new_numbers(
 @pytest.mark.parametrize(
     ("frame", "named"), [(both, False), (both, True), (twice, False)], ids=["two", "two-named", "one-read-twice"]
 )
-def test_every_source_goes_on_at_its_own_offset(
+def test_every_source_of_a_seeded_version_continues_at_its_own_offset(
     spark: SparkSession, tmp_path: Path, inputs: Inputs, frame: Callable[[Streams], Any], named: bool
 ) -> None:
     """Each source of a seeded version continues at its own offset: sources of different lengths, named ones, and one
@@ -230,7 +232,7 @@ def test_every_source_goes_on_at_its_own_offset(
 
 @pytest.mark.parametrize("interval", ["10", "3"])
 @pytest.mark.parametrize("batch", [6, 4])
-def test_a_query_that_gives_up_its_state_begins_after_the_batch(
+def test_a_query_that_drops_its_state_reads_only_files_after_the_batch(
     spark: SparkSession, tmp_path: Path, inputs: Inputs, batch: int, interval: str
 ) -> None:
     """A query that gives up its state reads exactly the files after the batch, also if its first batch fails and is
@@ -254,7 +256,9 @@ def test_a_query_that_gives_up_its_state_begins_after_the_batch(
     assert list((new / "sources" / "0").glob("*.compact"))
 
 
-def test_a_start_without_anything_new(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
+def test_a_start_without_new_files_has_an_empty_first_batch(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs
+) -> None:
     """A start without new files has a first batch without rows and later reads new files of all sources, also of a
     source that had none.
     """

@@ -45,21 +45,23 @@ def place(tmp_path: Path) -> Path:
         ("in/a/*.json", "in/{a,b}/*.json", False),
     ],
 )
-def test_only_what_spark_would_go_on_in_is_looked_at(place: Path, before: str, after: str, expected: bool) -> None:
+def test_a_moved_source_is_accepted_only_for_patterns_and_parent_directories(
+    place: Path, before: str, after: str, expected: bool
+) -> None:
     """A moved source is accepted only for patterns and for directories above the old one, because Spark refuses any
     other plain path.
     """
     assert would_read_all(at(place), "0", f"{place}/{before}", f"{place}/{after}") is expected
 
 
-def test_a_file_that_is_too_old_would_be_missed(place: Path) -> None:
+def test_a_move_is_not_accepted_if_spark_would_skip_an_old_file(place: Path) -> None:
     """A file more than a week older than the newest file ever read would be skipped, so the move is not accepted."""
     os.utime(place / "in/b/2.json", (NOW_S - 9 * DAY_S,) * 2)
     assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
     assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
 
 
-def test_an_empty_place_proves_nothing(place: Path) -> None:
+def test_a_move_to_an_empty_place_is_not_accepted(place: Path) -> None:
     """An empty new place is not accepted, because files that arrive there may be too old; a new pattern in the same
     folder is.
     """
@@ -76,7 +78,7 @@ def test_an_old_file_that_was_read_is_no_loss(place: Path) -> None:
     assert would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
 
 
-def test_a_log_that_cannot_be_read_proves_nothing(place: Path) -> None:
+def test_a_move_with_an_unreadable_source_log_is_not_accepted(place: Path) -> None:
     """If the source log cannot be read or does not exist, the move is not accepted."""
     (place / "sources" / "0" / "0").write_text("v1\n{")
     assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
@@ -112,7 +114,7 @@ def moved(place: Path, how: str) -> str:
 @pytest.mark.parametrize(
     "how", ["renamed mount", "mirror", "mirror below", "link to the folder", "links to the files", "hard links"]
 )
-def test_a_file_that_was_read_under_another_path_is_not_new(place: Path, how: str) -> None:
+def test_a_file_already_read_under_a_different_path_prevents_the_move(place: Path, how: str) -> None:
     """A file that was already read under a different path, such as by a renamed mount, a mirror or a link, prevents the
     move, because Spark would read it twice.
     """
@@ -120,7 +122,7 @@ def test_a_file_that_was_read_under_another_path_is_not_new(place: Path, how: st
     assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", after)
 
 
-def test_without_that_look_a_renamed_mount_passes_for_new(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparing_files_by_path_alone_accepts_a_renamed_mount(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: if files are compared by path alone, a renamed mount is accepted, and the file that was read
     would be read a second time.
     """
@@ -129,7 +131,7 @@ def test_without_that_look_a_renamed_mount_passes_for_new(place: Path, monkeypat
     assert would_read_all(at(place), "0", f"{place}/in/a/*.json", after)
 
 
-def test_a_mirror_at_another_depth_is_known_by_what_its_names_end_with(place: Path) -> None:
+def test_a_mirror_at_another_depth_is_recognized_by_path_endings(place: Path) -> None:
     """A mirror is recognized by the end of its paths, also at a different depth, without the original times, or with
     whole seconds only.
     """
@@ -155,7 +157,7 @@ def test_a_linked_folder_is_listed_and_a_hidden_one_is_not(place: Path) -> None:
     assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
 
 
-def test_a_folder_a_day_with_files_of_one_name_is_another_one(place: Path) -> None:
+def test_daily_files_of_equal_name_are_new_only_if_their_sizes_differ(place: Path) -> None:
     """With one folder per day and equal file names, a file of a different size is a new one, while a file of the same
     size may be a copy and prevents the move.
     """
@@ -166,7 +168,7 @@ def test_a_folder_a_day_with_files_of_one_name_is_another_one(place: Path) -> No
     assert would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
 
 
-def test_a_new_day_in_a_new_place_is_another_file_of_the_same_name(place: Path) -> None:
+def test_equal_names_prevent_a_move_after_archiving_only_in_equal_folders(place: Path) -> None:
     """If the files that were read are archived away, an equal name alone does not make a file a copy, but an equal name
     in an equal folder does.
     """
@@ -182,7 +184,7 @@ def test_a_new_day_in_a_new_place_is_another_file_of_the_same_name(place: Path) 
     assert not would_read_all(at(place), "0", f"{place}/in/*/*.json", f"{place}/moved/*/*.json")
 
 
-def test_files_of_the_same_name_in_another_folder_are_others(place: Path) -> None:
+def test_files_of_equal_name_in_different_folders_are_different_files(place: Path) -> None:
     """Files of the same name in different folders count as different, because their paths relative to the common folder
     differ.
     """

@@ -65,7 +65,7 @@ CLAIMS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_a_claimed_number_is_damage_told_in_no_time(tmp_path: Path, claim: str) -> None:
+def test_a_huge_number_in_any_file_is_reported_quickly_as_damage(tmp_path: Path, claim: str) -> None:
     """A huge number in any file of a checkpoint is reported as damage quickly and in little memory, with a short
     message.
     """
@@ -76,7 +76,7 @@ def test_a_claimed_number_is_damage_told_in_no_time(tmp_path: Path, claim: str) 
     assert all(len(each.evidence) < 500 for each in found)
 
 
-def test_a_source_that_claims_entries_is_refused_where_files_are_collected(tmp_path: Path) -> None:
+def test_a_huge_source_offset_is_refused_when_the_closed_set_is_collected(tmp_path: Path) -> None:
     """A huge source offset is refused with the first missing entry when the closed set is collected."""
     root = checkpoint(tmp_path, {"offsets/0": offsets(HUGE)})
     with little(), pytest.raises(CheckpointDamaged, match="lacks entry 1"):
@@ -85,7 +85,7 @@ def test_a_source_that_claims_entries_is_refused_where_files_are_collected(tmp_p
         log_names(["0"]).holding(HUGE, where="sources/0")
 
 
-def test_a_sink_log_that_claims_batches_has_gaps(tmp_path: Path) -> None:
+def test_a_sink_log_with_a_huge_batch_number_has_gaps(tmp_path: Path) -> None:
     """A sink log with a huge batch number is reported to have gaps, without generating all expected names."""
     write(tmp_path / SINK_LOG, {"0": "v1\n", str(HUGE): "v1\n"})
     with little(), pytest.raises(Exception, match="it has gaps"):
@@ -93,7 +93,9 @@ def test_a_sink_log_that_claims_batches_has_gaps(tmp_path: Path) -> None:
 
 
 @given(there=st.sets(st.integers(-5, 40)), start=st.integers(-5, 40), end=st.integers(-5, 300))
-def test_gaps_are_what_is_missing(there: set[int], start: int, end: int) -> None:
+def test_gaps_are_reported_with_the_first_missing_numbers_and_their_count(
+    there: set[int], start: int, end: int
+) -> None:
     """Gaps in a range of numbers are reported with the first missing numbers and their exact count."""
     missing = [each for each in range(start, end) if each not in there]
     found = find_gaps(start, end, there)
@@ -110,7 +112,7 @@ DEEP: dict[str, Callable[[Path, str], object]] = {
 
 
 @pytest.mark.parametrize("place", DEEP)
-def test_json_nested_deeper_than_python_goes_is_a_torn_entry(tmp_path: Path, place: str) -> None:
+def test_too_deeply_nested_json_is_reported_as_a_truncated_entry(tmp_path: Path, place: str) -> None:
     """JSON that is nested too deeply for Python's parser is reported as a truncated entry, not as a different kind of
     error.
     """
@@ -156,7 +158,7 @@ def test_an_archive_with_any_changed_byte_is_read_or_named(tmp_path: Path) -> No
     assert 0 < cut_short < 3 * len(whole)
 
 
-def test_a_large_state_file_is_looked_at_without_reading_it_whole(tmp_path: Path) -> None:
+def test_a_large_state_file_is_checked_in_pieces(tmp_path: Path) -> None:
     """A large state file and its checksums are checked in pieces and in little memory, and a missing last byte is
     found.
     """

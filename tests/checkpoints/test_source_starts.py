@@ -31,7 +31,7 @@ def plan(checkpoint: Path, batch: int, *ends: str, version: str = "v1") -> None:
     (checkpoint / f"offsets/{batch}").write_text("\n".join([version, '{"batchWatermarkMs":0,"conf":{}}', *ends]))
 
 
-def test_a_topic_began_at_its_records_and_files_at_nothing(checkpoint: Path) -> None:
+def test_only_kafka_sources_have_recorded_start_offsets(checkpoint: Path) -> None:
     """The start offsets of a Kafka source are those that Spark resolved and recorded; sources without such a record
     have ``null``.
     """
@@ -47,7 +47,7 @@ def test_named_sources_keep_the_plans_order(checkpoint: Path) -> None:
     assert start_offsets(at(checkpoint), 2) == ("null", '{"events":{"0":5,"1":0}}')
 
 
-def test_where_a_source_stands_after_a_batch_and_before_the_first(checkpoint: Path) -> None:
+def test_kafka_positions_are_batch_offsets_or_start_offsets_before_the_first_batch(checkpoint: Path) -> None:
     """The position of a Kafka source is its offsets after a batch or, before the first batch, its start offsets; other
     sources are left out.
     """
@@ -55,13 +55,13 @@ def test_where_a_source_stands_after_a_batch_and_before_the_first(checkpoint: Pa
     assert stands_at(at(checkpoint), 1) == {"0": ReadTopics({"events": {"0": 9, "1": 7}})}
 
 
-def test_what_a_batch_reads(checkpoint: Path) -> None:
+def test_batch_input_has_only_partitions_with_records_to_read(checkpoint: Path) -> None:
     """The input of a batch has only those partitions from which it reads records."""
     assert read_by(at(checkpoint), 0) == {"0": ReadTopics({"events": {"0": 5, "1": 0}})}
     assert read_by(at(checkpoint), 1) == {"0": ReadTopics({"events": {"1": 4}})}
 
 
-def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> None:
+def test_symbolic_start_offsets_do_not_count_as_recorded_offsets(checkpoint: Path) -> None:
     """The start offsets -2 and -1, for the oldest and the newest record, do not count as known offsets."""
     (checkpoint / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":-2,"1":3,"2":-1}}')
     (position,) = stands_at(at(checkpoint), None).values()
@@ -86,7 +86,7 @@ def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> Non
         ("", False),
     ],
 )
-def test_whether_every_partition_would_be_read_on(checkpoint: Path, topics: str, expected: bool) -> None:
+def test_a_topic_option_must_cover_every_partition_that_was_read(checkpoint: Path, topics: str, expected: bool) -> None:
     """A changed topic option continues a source only if it covers every partition that the source has read; a source
     without Kafka offsets is never proven to continue.
     """
@@ -95,7 +95,7 @@ def test_whether_every_partition_would_be_read_on(checkpoint: Path, topics: str,
     assert not would_read_on(at(checkpoint), "gone", KAFKA, topics)
 
 
-def test_before_the_first_batch_nobody_knows_what_would_be_read_on(tmp_path: Path) -> None:
+def test_without_a_planned_batch_no_option_is_proven_to_continue_the_source(tmp_path: Path) -> None:
     """Without a planned batch there are no positions, so no option is proven to continue the source."""
     (tmp_path / "offsets").mkdir()
     assert not would_read_on(at(tmp_path), "0", KAFKA, "subscribe events")

@@ -38,7 +38,9 @@ class TestMemoryTree(TreeContract):
         return MemoryTree()
 
 
-def test_what_is_created_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_created_file_is_synced_before_it_is_linked_to_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Creating a file syncs its content, then links its name, then syncs the folder, and also syncs the parents of new
     folders.
     """
@@ -60,7 +62,7 @@ def test_what_is_created_is_synced_before_it_has_its_name(tmp_path: Path, monkey
     assert acts == [".", "v1", "content", "name", "v1/state"]
 
 
-def test_what_is_created_is_its_owners_alone(tmp_path: Path) -> None:
+def test_created_files_and_folders_are_accessible_only_to_their_owner(tmp_path: Path) -> None:
     """Created files and folders are accessible only to their owner, whatever the umask."""
     before = os.umask(0)
     try:
@@ -86,7 +88,7 @@ def test_no_link_is_followed_when_files_are_deleted(tmp_path: Path) -> None:
     assert tree.names("") == ["metadata", "offsets/"]
 
 
-def test_no_link_is_followed_when_all_is_looked_at(tmp_path: Path) -> None:
+def test_listing_a_tree_and_dropping_empty_folders_follow_no_link(tmp_path: Path) -> None:
     """Listing a tree and dropping its empty folders follow no link: not of a folder, a file or the tree itself."""
     (tmp_path / "other" / "empty").mkdir(parents=True)
     (tmp_path / "other" / "1").write_text("mine")
@@ -103,7 +105,7 @@ def test_no_link_is_followed_when_all_is_looked_at(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
 
 
-def test_a_file_that_cannot_be_deleted_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_deleted_is_reported(tmp_path: Path) -> None:
     """A path that cannot be deleted is reported, and the other files are deleted."""
     tree = LocalTree(tmp_path)
     tree.create("state/0", [b"x"])

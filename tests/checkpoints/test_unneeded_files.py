@@ -87,7 +87,7 @@ def checkpoint(tmp_path: Path, kind: str, *, batches: int = 12, pending: bool = 
 @pytest.mark.parametrize("pending", [False, True])
 @pytest.mark.parametrize("keep", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_retired_checkpoint_keeps_its_last_closed_sets_and_nothing_else(
+def test_pruning_a_retired_checkpoint_keeps_exactly_its_last_closed_sets(
     tmp_path: Path, kind: str, keep: int, pending: bool
 ) -> None:
     """Pruning a retired checkpoint leaves exactly the closed sets of the kept batches, byte for byte, and no empty
@@ -109,7 +109,7 @@ def test_a_retired_checkpoint_keeps_its_last_closed_sets_and_nothing_else(
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_retired_checkpoint_that_is_cut_back_has_nothing_more_to_lose(tmp_path: Path) -> None:
+def test_a_second_prune_of_a_retired_checkpoint_removes_nothing(tmp_path: Path) -> None:
     """A second prune of a retired checkpoint plans no removal."""
     root = checkpoint(tmp_path, "format-2", pending=True)
     tree = at(root)
@@ -118,7 +118,7 @@ def test_a_retired_checkpoint_that_is_cut_back_has_nothing_more_to_lose(tmp_path
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_more_batches_than_there_are_keep_all_of_them(tmp_path: Path) -> None:
+def test_keeping_more_batches_than_exist_deletes_only_unneeded_files(tmp_path: Path) -> None:
     """Keeping more batches than exist deletes only files that no batch needs."""
     root = checkpoint(tmp_path, "hdfs")
     tree = at(root)
@@ -143,7 +143,7 @@ def test_no_batches_kept_means_that_the_directory_goes(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("keep", [0, 2])
-def test_a_checkpoint_that_is_gone_has_nothing_to_prune(tmp_path: Path, keep: int) -> None:
+def test_pruning_a_deleted_checkpoint_removes_nothing(tmp_path: Path, keep: int) -> None:
     """Pruning a checkpoint that was already deleted, as in a retry after a crash, plans and removes nothing."""
     tree = at(tmp_path / "v0001")
     plan = plan_retired(tree, keep)
@@ -153,7 +153,7 @@ def test_a_checkpoint_that_is_gone_has_nothing_to_prune(tmp_path: Path, keep: in
 
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("name", ["offsets/11", "state/0/1/12.changelog", "state/0/0/SSTs/000010-a.sst"])
-def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) -> None:
+def test_a_damaged_checkpoint_is_kept_whole_with_the_reason(tmp_path: Path, name: str) -> None:
     """A damaged checkpoint is kept whole with the reason, because its unneeded files cannot be determined; it can only
     be deleted as a whole.
     """
@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) 
 
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("lost", ["commits", "plans"])
-def test_a_checkpoint_without_the_batch_that_would_stay_is_left_whole(tmp_path: Path, lost: str) -> None:
+def test_a_checkpoint_without_a_batch_to_keep_is_not_pruned(tmp_path: Path, lost: str) -> None:
     """A checkpoint without a committed batch, or whose plans run ahead of its commits, is kept whole with the
     reason.
     """
@@ -278,9 +278,7 @@ def test_a_plan_that_leaves_the_directory_is_refused(tmp_path: Path, path: str) 
         carry_out(at(tmp_path), PrunePlan(directory=str(tmp_path), extent=Extent.LEFTOVERS, files=(one,)))
 
 
-def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commit_of_a_file_that_cannot_be_removed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that cannot be removed is reported, and its commit is kept, because only the commit distinguishes a failed
     attempt's file from the one to restore.
     """
@@ -356,7 +354,7 @@ def check_begun(root: Path, before: dict[str, bytes], gone: int) -> None:
 
 
 @pytest.mark.parametrize("point", REMOVALS)
-def test_a_removal_that_dies_leaves_a_version_or_none_and_goes_on(tmp_path: Path, point: str) -> None:
+def test_a_killed_removal_leaves_no_partial_version_and_is_finished_later(tmp_path: Path, point: str) -> None:
     """A removal that is killed leaves either the complete version or none: metadata is deleted first, the mark
     identifies the rest, and the next prune finishes it.
     """
@@ -371,7 +369,7 @@ def test_a_removal_that_dies_leaves_a_version_or_none_and_goes_on(tmp_path: Path
 
 
 @pytest.mark.parametrize("order", ["as it is", "rest first", "no mark"])
-def test_a_removal_in_another_order_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+def test_a_removal_in_a_wrong_order_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
     """Negative control: a removal that keeps the metadata to the end or writes no mark is found, as it leaves an
     incomplete version or one that seems to have lost its metadata.
     """
@@ -394,7 +392,7 @@ def test_a_removal_in_another_order_is_found_out(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_only_a_removal_of_this_query_goes_on(tmp_path: Path) -> None:
+def test_a_removal_continues_only_if_its_mark_names_this_query(tmp_path: Path) -> None:
     """A removal counts as begun only if its mark names this query and the metadata is missing; a published version or a
     different query's mark does not count.
     """
@@ -411,7 +409,7 @@ def test_only_a_removal_of_this_query_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_what_somebody_writes_into_a_version_that_goes_keeps_its_mark(tmp_path: Path) -> None:
+def test_a_file_written_during_a_removal_is_reported_and_keeps_the_mark(tmp_path: Path) -> None:
     """A file that is written into a version during its removal is reported and the mark is kept, and the next prune
     deletes both.
     """
@@ -433,7 +431,7 @@ def test_what_somebody_writes_into_a_version_that_goes_keeps_its_mark(tmp_path: 
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_version_that_is_published_by_now_is_not_taken_for_a_half_one(tmp_path: Path) -> None:
+def test_a_version_published_after_the_plan_is_not_removed_as_incomplete(tmp_path: Path) -> None:
     """A version that a slow writer publishes after the plan was made is neither planned for removal as incomplete nor
     removed.
     """
@@ -449,7 +447,7 @@ def test_a_version_that_is_published_by_now_is_not_taken_for_a_half_one(tmp_path
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_the_mark_of_a_removal_that_did_not_begin_goes_from_a_live_version(tmp_path: Path) -> None:
+def test_a_live_prune_deletes_the_mark_of_an_unstarted_removal(tmp_path: Path) -> None:
     """A live prune deletes the mark of a removal that did not begin, so that the version is not taken for a removed one
     if it ever loses its metadata.
     """
@@ -467,7 +465,7 @@ def paths(plan: PrunePlan) -> list[str]:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
+def test_a_live_prune_deletes_only_checksums_of_missing_files(tmp_path: Path) -> None:
     """A live prune deletes Hadoop's and Spark's checksums of files that no longer exist, and keeps those of existing
     files.
     """
@@ -489,7 +487,7 @@ def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_checksum_whose_file_came_back_stays(tmp_path: Path) -> None:
+def test_a_checksum_whose_file_was_rewritten_after_the_plan_is_kept(tmp_path: Path) -> None:
     """A checksum whose file Spark rewrote after the plan was made is kept."""
     root = tmp_path / "v0001"
     Tree(root, "hdfs", batches=3, leftovers=False)
@@ -503,7 +501,7 @@ def test_a_checksum_whose_file_came_back_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
+def test_checksums_that_prove_a_rewound_checkpoint_are_kept(tmp_path: Path) -> None:
     """Checksums that prove that newer log entries were removed are kept, so the checkpoint is still reported as
     rewound; older orphaned checksums are deleted.
     """
@@ -521,7 +519,7 @@ def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path: Path) -> None:
+def test_temporary_files_are_deleted_only_for_committed_versions(tmp_path: Path) -> None:
     """Temporary files of committed versions are deleted, while those of a version that is still being written are
     kept.
     """
@@ -541,7 +539,7 @@ def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_nothing_goes_before_it_is_old_enough(tmp_path: Path) -> None:
+def test_no_file_younger_than_the_margin_is_deleted(tmp_path: Path) -> None:
     """No file that was written within the margin, or by a clock that is ahead, is deleted."""
     root = checkpoint(tmp_path, "changelog")
     tree = at(root)
@@ -552,7 +550,7 @@ def test_nothing_goes_before_it_is_old_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_live_prune_takes_what_was_planned_and_no_more(tmp_path: Path) -> None:
+def test_a_live_prune_deletes_only_planned_and_unchanged_files(tmp_path: Path) -> None:
     """A live prune keeps a planned file that has changed, skips one that no longer exists, and deletes no folders."""
     root = checkpoint(tmp_path, "changelog")
     tree = at(root)
@@ -598,7 +596,7 @@ def store_with_an_orphan(tmp_path: Path, store: str) -> tuple[Path, Path]:
 
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("store", ["state/0/0", "state/0/3/left-keyToNumValues"])
-def test_what_no_archive_names_and_is_older_than_all_goes(tmp_path: Path, store: str) -> None:
+def test_unreferenced_ssts_and_logs_older_than_all_archives_are_deleted(tmp_path: Path, store: str) -> None:
     """SSTs and archived logs that no archive names and that are older than all archives are deleted with their
     checksums, in every store.
     """
@@ -614,7 +612,7 @@ def test_what_no_archive_names_and_is_older_than_all_goes(tmp_path: Path, store:
 
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("harm", ["unreadable", "empty", "no-metadata", "other-metadata", "missing"])
-def test_a_store_that_cannot_be_understood_is_left_alone_and_told(tmp_path: Path, harm: str) -> None:
+def test_ssts_of_a_store_with_an_unreadable_archive_are_kept_and_reported(tmp_path: Path, harm: str) -> None:
     """The SSTs of a store with an unreadable archive or a missing SST are kept and reported, while other stores are
     still pruned.
     """
@@ -750,14 +748,14 @@ SEARCH = settings(QUIET, max_examples=1000, phases=[Phase.generate], database=No
 
 @QUIET
 @given(lines=LINES)
-def test_a_live_prune_takes_nothing_of_any_batch(lines: list[Timeline]) -> None:
+def test_a_live_prune_deletes_nothing_that_a_batch_needs(lines: list[Timeline]) -> None:
     """A live prune deletes nothing that a batch needs, for any history of uploads, failures, rewritten versions and
     cleanups.
     """
     assert lost_by_a_live_prune(lines) == []
 
 
-def test_without_its_rule_about_age_a_live_prune_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_prune_without_the_age_rule_deletes_uploads_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without the rule about age, a live prune deletes uploads in progress, and the search finds a
     history with that loss.
     """
@@ -766,7 +764,7 @@ def test_without_its_rule_about_age_a_live_prune_is_found_out(monkeypatch: pytes
     assert lost_by_a_live_prune(lines)
 
 
-def test_without_the_names_in_archives_a_live_prune_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_prune_that_ignores_archives_deletes_ssts_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: if the SST names in archives are ignored, a live prune deletes SSTs in use, and the search
     finds a history with that loss.
     """
@@ -799,7 +797,7 @@ def test_growth_counts_files_checksums_and_batches(tmp_path: Path) -> None:
         checkpoint_growth(tree_kinds.at(tmp_path))
 
 
-def test_a_folder_that_leads_to_itself_is_not_followed_for_ever(tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_cyclic_link_is_measured_and_examined(tmp_path: Path) -> None:
     """Measuring and examining a checkpoint with a cyclic link both finish."""
     Tree(tmp_path, "hdfs", batches=1)
     (tmp_path / "state" / "0" / "again").symlink_to(tmp_path)

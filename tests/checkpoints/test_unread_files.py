@@ -73,7 +73,7 @@ def source(tmp_path: Path) -> Source:
     return Source(tmp_path)
 
 
-def test_what_is_there_and_not_in_the_log_waits(source: Source) -> None:
+def test_files_not_in_the_log_are_waiting(source: Source) -> None:
     """Files that are not in the log up to the committed entry are waiting, including those that an open batch has
     listed; hidden files are ignored.
     """
@@ -88,7 +88,7 @@ def test_what_is_there_and_not_in_the_log_waits(source: Source) -> None:
     assert source.look(2) == (0, None)
 
 
-def test_a_compacted_log_is_taken_in_once(source: Source) -> None:
+def test_each_log_entry_is_read_once_despite_compaction(source: Source) -> None:
     """Each log entry is read once, from its own file or from a compacted one, which is not read a second time."""
     names = [f"f{number}.csv" for number in range(12)]
     source.put(*names)
@@ -101,7 +101,7 @@ def test_a_compacted_log_is_taken_in_once(source: Source) -> None:
     assert source.look(11) == (0, None)
 
 
-def test_what_spark_will_never_read_does_not_wait_and_is_counted(source: Source) -> None:
+def test_files_older_than_max_file_age_do_not_count_as_waiting(source: Source) -> None:
     """Files that are more than a week older than the newest file read (``maxFileAge``) are counted as too old and not
     as waiting, even if that file was deleted.
     """
@@ -152,7 +152,7 @@ def test_the_age_is_the_sources_own(source: Source, options: dict[str, str], age
     assert source.found(0).files == (not old)
 
 
-def test_nested_folders_wait_where_spark_lists_them(source: Source) -> None:
+def test_nested_files_are_waiting_only_with_recursive_file_lookup(source: Source) -> None:
     """Files in nested folders are waiting only with ``recursiveFileLookup``, and unfinished uploads are ignored."""
     source.put("deep/er/a.csv", "b.csv._COPYING_")
     source.read("0", 0)
@@ -164,7 +164,9 @@ def test_nested_folders_wait_where_spark_lists_them(source: Source) -> None:
 @pytest.mark.parametrize(
     "place", [pytest.param("s3_url", marks=pytest.mark.s3), pytest.param("hdfs_url", marks=pytest.mark.hdfs)]
 )
-def test_a_bucket_and_hdfs_are_listed_as_a_disk_is(source: Source, place: str, request: pytest.FixtureRequest) -> None:
+def test_waiting_files_are_found_on_s3_and_hdfs_as_on_disk(
+    source: Source, place: str, request: pytest.FixtureRequest
+) -> None:
     """Waiting and too old files are found in a bucket and in HDFS as on a disk; for a different server nothing is
     reported.
     """
@@ -186,14 +188,14 @@ def test_a_bucket_and_hdfs_are_listed_as_a_disk_is(source: Source, place: str, r
     assert source.look(1) is None
 
 
-def test_a_hole_in_the_log_is_damage(source: Source) -> None:
+def test_a_missing_source_log_entry_is_reported_as_damage(source: Source) -> None:
     """A missing log entry is reported as damage, because its files would seem to be waiting."""
     source.read("1", 1)
     with pytest.raises(CheckpointDamaged, match="lacks entry 0"):
         source.look(1)
 
 
-def test_what_a_version_counts_as_seen_from_its_first_batch_on_does_not_wait(source: Source) -> None:
+def test_files_that_a_stateless_start_counts_as_seen_are_not_waiting(source: Source) -> None:
     """Files that a version without state counts as seen, because its predecessor read them, are not waiting."""
     source.put("a.csv", "b.csv", "c.csv", age_s=50)
     source.read("0", 0, (SEEN_BEFORE, "a.csv"), (SEEN_BEFORE, "b.csv"))
@@ -211,7 +213,9 @@ def test_what_a_version_counts_as_seen_from_its_first_batch_on_does_not_wait(sou
         ("FileStreamSource[file:/data/in]", {"pathglobfilter": "*.csv"}),
     ],
 )
-def test_what_cannot_be_told_cheaply_is_not_told(description: str, options: dict[str, str]) -> None:
+def test_waiting_files_that_cannot_be_listed_cheaply_are_reported_as_none(
+    description: str, options: dict[str, str]
+) -> None:
     """For a source whose waiting files cannot be listed cheaply, the result is None and not 0."""
     source = FileSource(name="0", start=None, end=0, log="0", folder="sources/0", entries=log_names([]))
     assert UnreadFiles(description, options).look(MemoryTree(), source) is None

@@ -31,7 +31,7 @@ def parse(command: str) -> None:
         found.make_context(name, rest, parent=context)
 
 
-def test_the_advised_statement_of_a_death_is_complete() -> None:
+def test_recommended_state_dead_commands_have_all_required_parameters() -> None:
     """The three ``state-dead`` commands that two rules and an alert recommend have all required parameters."""
     commands = advised()
     assert len(commands) == 3
@@ -39,7 +39,7 @@ def test_the_advised_statement_of_a_death_is_complete() -> None:
         parse(command)
 
 
-def test_without_the_driver_it_is_refused() -> None:
+def test_a_state_dead_command_without_the_driver_instance_is_refused() -> None:
     """Negative control: a ``state-dead`` command without the driver's instance is refused."""
     with pytest.raises(Exception, match="Missing parameter: instance"):
         parse("streamkeeper state-dead sales")

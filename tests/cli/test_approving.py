@@ -60,7 +60,9 @@ def test_an_answer_is_recorded_with_who_and_why(job: Registered, verb: str, appr
     assert answer.by.startswith("cli:")
 
 
-def test_who_is_not_on_the_list_is_told_in_one_line(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_by_a_person_who_is_not_an_approver_is_refused(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An answer by a person who is not an approver is refused in one line, whatever name they set and however often
     they retry; negative control: a list that contains them.
     """
@@ -78,7 +80,7 @@ def test_who_is_not_on_the_list_is_told_in_one_line(job: Registered, monkeypatch
     assert run("approve", JOB, OPERATION, "--reason", "looked at it").exit_code == 0
 
 
-def test_who_has_asked_for_it_is_told_in_one_line(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_by_the_requester_is_refused_with_four_eyes(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """With four eyes required, the requester's own answer is refused, even if they requested in Airflow under the same
     name; negative control: without the setting it is accepted.
     """
@@ -92,7 +94,9 @@ def test_who_has_asked_for_it_is_told_in_one_line(job: Registered, monkeypatch: 
 
 
 @pytest.mark.parametrize("given", [" ", ",", "*"])
-def test_a_list_of_nobody_lets_nobody_answer(job: Registered, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+def test_an_empty_or_malformed_approver_list_accepts_no_answer(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
     """An empty or malformed list of approvers is reported in one line, and no answer is accepted."""
     ask(job, OPERATION)
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", given)
@@ -102,7 +106,7 @@ def test_a_list_of_nobody_lets_nobody_answer(job: Registered, monkeypatch: pytes
     assert asked(job, OPERATION).approval is None
 
 
-def test_a_question_says_who_may_answer_it(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_shows_its_approvers_and_time_limit(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question shows who may answer it, and the time limit for an answer."""
     ask(job, OPERATION, requested_by="ada")
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada,bob")
@@ -124,7 +128,7 @@ def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None
     assert answer.approved
 
 
-def test_what_is_not_asked_cannot_be_answered(job: Registered) -> None:
+def test_an_answer_to_an_operation_without_an_open_question_is_refused(job: Registered) -> None:
     """An answer is refused if the operation is not waiting for it yet, is unknown, or is about a different bundle."""
     ask(job, OPERATION, backup=False)
     early = run("approve", JOB, OPERATION, "--reason", "in a hurry")
@@ -140,7 +144,7 @@ def test_what_is_not_asked_cannot_be_answered(job: Registered) -> None:
     assert asked(job, OPERATION).approval is asked(job, "op-again").approval is None
 
 
-def test_a_deploy_that_asks_prints_what_to_type(
+def test_a_deploy_that_waits_for_approval_prints_the_answer_command_once(
     job: Registered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A deploy that waits for an approval prints the command to answer once, however often it checks."""
@@ -162,7 +166,7 @@ def test_a_deploy_that_asks_prints_what_to_type(
     assert capsys.readouterr().out.count(line) == 1
 
 
-def test_a_question_is_read_with_its_rows_and_answered(job: Registered) -> None:
+def test_a_question_about_an_output_shows_its_rows_and_records_the_answer(job: Registered) -> None:
     """A question about an output shows the differing rows, and its answer is recorded for the output and not for the
     state.
     """
@@ -178,7 +182,7 @@ def test_a_question_is_read_with_its_rows_and_answered(job: Registered) -> None:
     assert (after.review.approved, after.approval) == (True, None)
 
 
-def test_where_nobody_is_asked_there_is_no_question(job: Registered) -> None:
+def test_an_operation_without_compared_outputs_has_no_open_question(job: Registered) -> None:
     """An operation that has not compared outputs yet and an unknown operation have no open question."""
     ask_about_output(job, OPERATION, compared=False)
     for operation in (OPERATION, "op-unknown"):
@@ -219,7 +223,7 @@ def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None
     )
 
 
-def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -> None:
+def test_rollback_requests_an_earlier_release_and_requires_a_reason(requests: list[DeployRequest]) -> None:
     """``rollback`` requests the given release or the one before the current, and requires a reason."""
     assert run("rollback", "orders", "--reason", "wrong sums").exit_code == 0
     assert (
@@ -237,7 +241,7 @@ def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -
     ]
 
 
-def test_a_rollback_of_a_job_that_served_one_release_only_is_refused(job: Registered) -> None:
+def test_rolling_back_a_job_that_ran_only_one_release_is_refused(job: Registered) -> None:
     """Rolling back a job that only ever ran one release is refused in one line, before anything is recorded."""
     result = run("rollback", JOB, "--reason", "wrong sums")
     assert result.exit_code == 2

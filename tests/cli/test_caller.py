@@ -18,7 +18,7 @@ from streamkeeper.system.system_user import user_name
 CLAIMED = ("LOGNAME", "USER", "LNAME", "USERNAME")
 
 
-def test_the_environment_does_not_say_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_do_not_change_the_recorded_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Setting LOGNAME, USER, LNAME or USERNAME does not change the recorded caller. Negative control: ``getpass``
     returns the claimed name.
     """
@@ -28,7 +28,7 @@ def test_the_environment_does_not_say_who_it_is(monkeypatch: pytest.MonkeyPatch)
     assert caller() == f"cli:{pwd.getpwuid(os.geteuid()).pw_name}"
 
 
-def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_id_without_a_name_is_recorded_as_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user id without a name in the password database, as in a container, is recorded as ``#`` and the number;
     LOGNAME is ignored and nothing fails.
     """
@@ -38,7 +38,7 @@ def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user can be become by root only")
-def test_it_is_the_effective_user() -> None:
+def test_the_caller_is_the_effective_user_after_seteuid() -> None:
     """The caller is the effective user: a process that has called ``seteuid`` records the user that it has become."""
     script = "import os; os.seteuid(65534); from streamkeeper.cli.caller import caller; print(caller())"
     script = f"from streamkeeper.cli import caller as _; {script}"

@@ -143,7 +143,7 @@ def test_many_requests_are_answered_line_by_line(place: Path, checkpoint: Path) 
         (["--candidate", "job.py:x", "--params", "{"], "--params is not JSON"),
     ],
 )
-def test_what_is_missing_is_named_before_spark_is_started(words: list[str], told: str) -> None:
+def test_missing_or_invalid_options_are_refused_before_spark_starts(words: list[str], told: str) -> None:
     """A missing, invalid or contradictory option is refused with exit code 2, one line on stderr and nothing on
     stdout.
     """
@@ -178,7 +178,7 @@ def test_a_checkpoint_that_does_not_exist_is_named(place: Path) -> None:
         request_of(read_request(json.dumps(asked(place, "sums.py"))), nowhere)
 
 
-def test_a_registered_job_must_serve(tmp_path: Path) -> None:
+def test_a_registered_job_without_a_current_release_is_refused(tmp_path: Path) -> None:
     """A check against a registered job is refused while the job has no current release, and an invalid job name is
     refused as invalid input.
     """

@@ -112,7 +112,7 @@ def kinds() -> dict[str, str]:
     return {each.job: each.kind.value for each in find_changed_jobs(site())}
 
 
-def test_what_serves_is_unchanged_and_needs_no_spark(checkout: Path, tmp_path: Path) -> None:
+def test_a_commit_that_touches_no_job_reports_no_change_without_spark(checkout: Path, tmp_path: Path) -> None:
     """A commit that changes only a file that no job imports reports no changed job, in the output and in the comment,
     with exit code 0.
     """
@@ -135,7 +135,7 @@ def test_a_changed_helper_changes_every_job_that_imports_it(checkout: Path) -> N
     assert kinds() == {"orders": "changed", "refunds": "changed"}
 
 
-def test_a_new_job_is_a_first_deploy_and_a_renamed_one_too(checkout: Path) -> None:
+def test_a_renamed_job_is_reported_as_a_first_deploy(checkout: Path) -> None:
     """A renamed job is reported as a first deploy, with a note that a renamed job counts as new; its old name is listed
     as running without a file.
     """
@@ -150,7 +150,7 @@ def test_a_new_job_is_a_first_deploy_and_a_renamed_one_too(checkout: Path) -> No
     assert "Running without a file here: refunds." in found.stdout
 
 
-def test_a_job_that_was_stopped_and_deleted_is_no_news(checkout: Path) -> None:
+def test_a_stopped_job_whose_file_was_deleted_is_not_reported(checkout: Path) -> None:
     """A job that was stopped on purpose and whose file was deleted is not reported."""
     (checkout / "jobs" / "refunds.py").unlink()
     stop = DesiredChanged(serve=False, requested_by="ann", reason="gone")
@@ -159,7 +159,7 @@ def test_a_job_that_was_stopped_and_deleted_is_no_news(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [b"def (:\n# streaming_job", b"# streaming_job\nx = '\xff'\n", b"streaming_job\0"])
-def test_a_file_that_is_no_python_is_told_and_the_others_are_looked_at(
+def test_an_invalid_python_file_is_reported_and_other_jobs_are_still_checked(
     checkout: Path, tmp_path: Path, source: bytes
 ) -> None:
     """A job file that is not valid Python, of a deployed or of a new job, is reported with file and line and exit code
@@ -181,14 +181,14 @@ def test_a_file_that_is_no_python_is_told_and_the_others_are_looked_at(
     assert "| `orders` | **not checked** | orders.py:" in comment
 
 
-def test_a_job_in_another_encoding_is_a_job(checkout: Path) -> None:
+def test_a_job_file_with_a_declared_encoding_is_found(checkout: Path) -> None:
     """A job file in an encoding that its first line declares, such as latin-1, is found as a job."""
     text = "# -*- coding: latin-1 -*-\nNAME = 'Bücher'\n" + JOB.format(name="books")
     (checkout / "jobs" / "books.py").write_bytes(text.encode("latin-1"))
     assert kinds()["books"] == "first deploy"
 
 
-def test_a_file_whose_name_is_no_jobs_becomes_no_mark(checkout: Path, tmp_path: Path) -> None:
+def test_an_invalid_job_name_is_escaped_in_the_comment(checkout: Path, tmp_path: Path) -> None:
     """A job whose name is not allowed and contains Markdown and HTML characters is reported with these characters
     escaped, and produces no markup in the comment.
     """
@@ -201,7 +201,7 @@ def test_a_file_whose_name_is_no_jobs_becomes_no_mark(checkout: Path, tmp_path: 
     )
 
 
-def test_a_secret_that_is_not_there_fails_its_job_alone(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_secret_leaves_only_its_own_job_unchecked(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret that is missing in the pipeline's environment leaves only its own job unchecked, and the message names
     the secret.
     """
@@ -249,7 +249,7 @@ CHECKED = CheckedJob(
 BROKEN = CheckedJob(change=JobChange(job="refunds", kind=ChangeKind.UNKNOWN, error="refunds.py:1: no"))
 
 
-def test_the_comment_has_verdict_way_and_cost_of_each_job() -> None:
+def test_the_comment_shows_verdict_path_and_cost_of_each_job() -> None:
     """The comment shows the verdict, the path and the cost of each job, folds the findings, and escapes HTML and
     mentions.
     """
@@ -265,7 +265,7 @@ def test_the_comment_has_verdict_way_and_cost_of_each_job() -> None:
     assert "@ann" not in comment
 
 
-def test_what_has_no_way_says_why() -> None:
+def test_a_job_without_a_possible_path_shows_the_reason() -> None:
     """A job without a possible path shows the reason in the place of the path."""
     comment = render_comment(
         [replace(CHECKED, transitions={}, refusal="query totals: no rebuild: its function output")]
@@ -287,7 +287,7 @@ def test_a_comment_stays_below_the_limit_and_names_what_it_leaves_out() -> None:
     assert "`aggregate-function-changed`" in comment
 
 
-def test_an_endless_error_and_a_thousand_jobs_fit() -> None:
+def test_a_comment_with_huge_errors_and_1000_jobs_stays_within_the_limit() -> None:
     """A comment with 1,000 checked jobs and three errors of 99,999 characters stays below GitHub's limit of 65,536;
     failed jobs come first, and a last row refers to the rest.
     """

@@ -25,7 +25,7 @@ def run(*words: str | Path) -> Result:
     return CliRunner().invoke(app, [str(each) for each in words])
 
 
-def test_offsets_tell_the_last_committed_batch(checkpoint: Path) -> None:
+def test_offsets_prints_last_committed_batch_watermark_and_source_offsets(checkpoint: Path) -> None:
     """``offsets`` prints the last committed batch, the open batch, the watermark in UTC, each source's offset and the
     files of a file source.
     """
@@ -55,7 +55,7 @@ def test_offsets_of_one_batch_are_those_of_that_batch(checkpoint: Path) -> None:
     assert run("offsets", checkpoint).stdout.splitlines()[0] == "batch 1"
 
 
-def test_a_kafka_offset_is_one_line_to_paste(checkpoint: Path) -> None:
+def test_a_kafka_offset_is_printed_on_one_line_for_starting_offsets(checkpoint: Path) -> None:
     """A Kafka offset is printed on one line without spaces, even on a terminal of 80 columns, so that
     ``startingOffsets`` accepts it.
     """
@@ -76,13 +76,13 @@ def test_offsets_as_json(checkpoint: Path) -> None:
     assert found["offsets"] == [{"source": "0", "offset": '{"logOffset": 1}', "files": ["file:///in/f1.json"]}]
 
 
-def test_a_sound_checkpoint_passes(checkpoint: Path) -> None:
+def test_fsck_exits_with_0_for_an_undamaged_checkpoint(checkpoint: Path) -> None:
     """``fsck`` prints ``no damage`` and exits with 0 for an undamaged checkpoint."""
     result = run("fsck", checkpoint)
     assert (result.exit_code, result.stdout) == (0, "no damage\n")
 
 
-def test_a_note_passes(checkpoint: Path) -> None:
+def test_fsck_reports_an_open_batch_as_a_note_and_exits_with_0(checkpoint: Path) -> None:
     """``fsck`` prints an open batch, as a crash leaves it, as a note and exits with 0."""
     remove("commits/2")(checkpoint)
     result = run("fsck", checkpoint)
@@ -91,7 +91,7 @@ def test_a_note_passes(checkpoint: Path) -> None:
     assert line.startswith("note open-batch: offsets/2: ")
 
 
-def test_damage_is_a_line_with_its_consequence_and_the_way_out(checkpoint: Path) -> None:
+def test_fsck_prints_each_damage_on_one_line_with_consequence_and_remedy(checkpoint: Path) -> None:
     """``fsck`` prints each damage on one line with its consequence and the remedy, however long, and exits with 1."""
     last("commits", write(""))(checkpoint)
     remove("state/0/1")(checkpoint)
@@ -112,7 +112,7 @@ def test_damage_as_json(checkpoint: Path) -> None:
     assert json.loads(run("fsck", checkpoint.parent, "--json").stdout)[0]["shape"] == "not-a-checkpoint"
 
 
-def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Path) -> None:
+def test_fsck_reports_deleted_state_only_with_the_stateful_option(checkpoint: Path) -> None:
     """``fsck`` reports deleted state only with ``--stateful``, because nothing else in a checkpoint of format 1 shows
     that there was state.
     """

@@ -161,7 +161,7 @@ def test_a_dry_run_that_is_refused_prints_no_steps(job: Registered, monkeypatch:
 
 
 @pytest.mark.parametrize("dry_run", [("--dry-run",), ()], ids=["dry run", "deploy"])
-def test_an_error_is_a_result_as_well(job: Registered, dry_run: tuple[str, ...]) -> None:
+def test_an_error_is_printed_as_a_json_result_with_its_remedy(job: Registered, dry_run: tuple[str, ...]) -> None:
     """With ``--json`` an error is printed as a result object with the remedy spelled as command-line options; without
     it stderr has the same text in one line.
     """
@@ -184,14 +184,16 @@ REFUSED_AT_ONCE = [
 
 
 @pytest.mark.parametrize("words", REFUSED_AT_ONCE)
-def test_a_request_that_is_refused_at_once_is_a_result_as_well(job: Registered, words: tuple[str, ...]) -> None:
+def test_an_early_refusal_is_printed_as_a_json_result(job: Registered, words: tuple[str, ...]) -> None:
     """A request that is refused before the installation is read is printed as a result object as well."""
     told = result_of(*words, code=2)
     assert (told["outcome"], told["command"]) == ("error", words[0])
     assert run(*words).stderr.startswith(f"error: {told['message']}")
 
 
-def test_ctrl_c_is_a_result_as_well(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_printed_as_a_json_result_with_exit_code_130(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C is printed as a result with outcome ``interrupted`` and exit code 130; the operation stays open, and the
     message names the command that continues it.
     """
@@ -206,7 +208,7 @@ def test_ctrl_c_is_a_result_as_well(job: Registered, monkeypatch: pytest.MonkeyP
     assert f"To continue it, run `streamkeeper start {JOB}`." in told["message"]
 
 
-def test_stop_and_forget(job: Registered) -> None:
+def test_stop_and_forget_json_report_repetition_and_kept_checkpoints(job: Registered) -> None:
     """``stop --json`` reports in the field ``already`` whether the job was stopped before, and ``forget --json`` lists
     the checkpoints that are kept.
     """
@@ -228,7 +230,7 @@ def test_history_has_each_record(job: Registered) -> None:
     assert result_of("history", JOB, "--limit", "2")["details"]["entries"] == entries[-2:]
 
 
-def test_question_approve_and_decline(job: Registered) -> None:
+def test_question_json_is_printed_and_decline_after_approve_is_an_error(job: Registered) -> None:
     """``question --json`` prints the question as Markdown with its operation and release; ``approve`` prints the answer
     with its reason, and a later ``decline`` is an error.
     """
@@ -242,7 +244,9 @@ def test_question_approve_and_decline(job: Registered) -> None:
     assert (declined["outcome"], declined["operation"]) == ("error", OPERATION)
 
 
-def test_release_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_push_json_contains_release_name_and_bundle_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``release push --json`` prints the release's name as the message and as a field, beside the bundle's hash."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "orders.py").write_text(
@@ -256,7 +260,7 @@ def test_release_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (told["details"]["release"], len(told["details"]["bundle"])) == ("r0001", 64)
 
 
-def test_snapshot_restore_and_pin(job: Registered, tmp_path: Path) -> None:
+def test_snapshot_restore_and_pin_json_report_each_kind_of_result(job: Registered, tmp_path: Path) -> None:
     """``snapshot restore --json`` reports a dry run, a restore into a new version and a copy to a directory; ``snapshot
     pin --json`` reports a pin and its removal.
     """

@@ -49,7 +49,7 @@ def imported_by(home: Path, *words: str, before: str = "") -> set[str]:
 
 
 @pytest.mark.parametrize("words", [("--help",), ("jobs",)], ids=" ".join)
-def test_a_command_that_reads_imports_no_slow_library(home: Path, words: tuple[str, ...]) -> None:
+def test_help_and_job_list_import_no_slow_library(home: Path, words: tuple[str, ...]) -> None:
     """The help and the job list of an empty store load none of the slow libraries that only some commands need."""
     assert imported_by(home, *words) & SLOW == set()
 
@@ -66,7 +66,7 @@ def test_a_slow_import_is_noticed(home: Path) -> None:
     assert imported_by(home, "jobs", before="import pendulum") & SLOW == {"pendulum"}
 
 
-def test_the_table_says_what_each_command_says() -> None:
+def test_help_texts_in_the_table_equal_those_of_the_commands() -> None:
     """The help text of each command in the table equals the first paragraph of the command's own help."""
     group: Any = typer.main.get_command(app)
     own = {name: " ".join(command.help.split("\n\n")[0].split()) for name, command in group.commands.items()}

@@ -100,12 +100,12 @@ def serving_status(beat: int) -> DriverStatus:
     )
 
 
-def test_push_names_the_release_and_again_the_same_one(home: Path) -> None:
+def test_pushing_the_same_content_twice_prints_the_same_release(home: Path) -> None:
     """Pushing the same content twice prints the same release name."""
     assert [push().stdout, push().stdout] == ["r0001\n", "r0001\n"]
 
 
-def test_release_list_and_show_tell_what_was_pushed(home: Path) -> None:
+def test_release_list_and_show_print_params_and_conf_of_a_push(home: Path) -> None:
     """``release list`` and ``release show`` print a pushed release with its params and conf, as a table and as JSON."""
     push()
     assert "r0001" in run("release", "list", "orders").stdout
@@ -117,7 +117,7 @@ def test_release_list_and_show_tell_what_was_pushed(home: Path) -> None:
     assert shown["serving"] is False
 
 
-def test_history_tells_the_journal_in_sentences(home: Path) -> None:
+def test_history_prints_each_journal_record_as_one_readable_line(home: Path) -> None:
     """``history`` prints every record of the journal as one readable line, and ``--limit`` keeps the newest ones."""
     push()
     serve(home)
@@ -137,7 +137,7 @@ def test_history_tells_the_journal_in_sentences(home: Path) -> None:
         (f"control/orders/{DRIVER}/commands/old/000001.json", "not a command to a driver"),
     ],
 )
-def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) -> None:
+def test_history_names_ignored_stray_files(home: Path, stray: str, told: str) -> None:
     """A stray file among journal entries or driver commands is ignored and named in ``history``; a genuine command is
     not named.
     """
@@ -163,7 +163,7 @@ def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) ->
     ],
     ids=" ".join,
 )
-def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, ...], reason: str) -> None:
+def test_a_reason_of_invalid_length_is_refused_in_one_line(home: Path, words: tuple[str, ...], reason: str) -> None:
     """A reason shorter than 5 or longer than 1,000 characters is refused in one line, with exit code 2, by every
     command that requires one.
     """
@@ -184,7 +184,7 @@ def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, 
     ],
     ids=" ".join,
 )
-def test_a_reason_that_may_be_left_out_is_one_where_it_is_given(home: Path, words: tuple[str, ...]) -> None:
+def test_an_optional_reason_is_validated_only_when_present(home: Path, words: tuple[str, ...]) -> None:
     """A command whose reason is optional refuses one that is too short, and raises no objection when the reason is left
     out.
     """
@@ -192,7 +192,7 @@ def test_a_reason_that_may_be_left_out_is_one_where_it_is_given(home: Path, word
     assert "reason has" not in run(*words).stderr
 
 
-def test_what_others_wrote_stays_text_in_history_and_status(home: Path) -> None:
+def test_control_characters_and_markup_are_printed_as_text_on_one_line(home: Path) -> None:
     """Line breaks, escape sequences and markup in an error or a recorded sentence are printed as text on one line by
     ``history``, ``status`` and ``jobs``.
     """
@@ -332,7 +332,7 @@ def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, ...]) -> None:
+def test_an_invalid_home_is_refused_and_nothing_is_created(home: Path, words: tuple[str, ...]) -> None:
     """A home that does not exist, is empty, is a file or has an empty store is refused by name and nothing is created
     in it.
     """
@@ -354,7 +354,7 @@ def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, 
     assert list((home / "store").iterdir()) == []
 
 
-def test_an_installation_that_begins_is_told_once(home: Path) -> None:
+def test_creating_an_installation_prints_its_location_only_once(home: Path) -> None:
     """The command that creates a new installation prints a note with its location, so that a mistyped home is noticed;
     the next command prints none.
     """
@@ -362,7 +362,7 @@ def test_an_installation_that_begins_is_told_once(home: Path) -> None:
     assert push().stderr == ""
 
 
-def test_release_list_says_when_who_why_and_what_serves(home: Path) -> None:
+def test_release_list_shows_time_author_reason_params_and_status(home: Path) -> None:
     """``release list`` shows the time, author, reason, params and status of each release on one line, with control
     characters and markup escaped.
     """
@@ -378,7 +378,9 @@ def test_release_list_says_when_who_why_and_what_serves(home: Path) -> None:
     assert (told[0]["author"], told[0]["reason"], told[0]["operation"]) == ("ann", "first", "op-1")
 
 
-def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_a_deploy_prints_the_command_that_continues_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C during a deploy prints the open operation and the command that continues it; a different deploy is
     refused, and the same command continues the operation.
     """
@@ -413,7 +415,9 @@ def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: p
     ],
     ids=str,
 )
-def test_a_wrong_use_is_told_in_one_line(home: Path, words: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_is_reported_in_one_line_with_the_help_command(
+    home: Path, words: tuple[str, ...], told: str
+) -> None:
     """Wrong usage, such as an unknown option or a missing argument, is reported in one error line that names the
     command's help, with exit code 2.
     """

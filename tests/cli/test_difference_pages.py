@@ -38,7 +38,7 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def test_html_shows_everything_and_runs_and_loads_nothing() -> None:
+def test_html_page_shows_hostile_code_as_text_and_loads_no_resource() -> None:
     """The HTML page shows hostile code as text, contains no script, link or image, and forbids loading them by its
     content security policy.
     """
@@ -51,7 +51,7 @@ def test_html_shows_everything_and_runs_and_loads_nothing() -> None:
     assert f"not shown: {HOSTILE}" in page.text
 
 
-def test_html_colors_what_came_and_what_went() -> None:
+def test_html_page_colors_added_and_removed_lines() -> None:
     """The HTML page colors added and removed lines by styles within the page."""
     page = render_html("orders", FOUND)
     assert page.count("color: #") >= 2
@@ -67,13 +67,13 @@ def test_markdown_keeps_each_block_closed() -> None:
     assert f"-{HOSTILE}\n+x = 1\n" in fence.content
 
 
-def test_no_difference_is_told_too() -> None:
+def test_a_page_without_differences_states_that_nothing_differs() -> None:
     """A page without differences states that nothing differs, in Markdown and in HTML."""
     assert "Nothing differs" in render_differences(())
     assert "Nothing differs" in render_html("orders", ())
 
 
-def test_a_page_goes_only_where_a_page_may(tmp_path: Path) -> None:
+def test_an_invalid_page_location_is_refused(tmp_path: Path) -> None:
     """A page's location is refused when it is a URL, has the wrong ending, is a directory or lies in a directory that
     does not exist.
     """
@@ -86,7 +86,7 @@ def test_a_page_goes_only_where_a_page_may(tmp_path: Path) -> None:
     assert page_file("--diff-to", "", ".md") is None
 
 
-def test_a_page_replaces_the_one_before_and_leaves_no_draft(tmp_path: Path) -> None:
+def test_a_page_replaces_the_earlier_one_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     """Writing a page replaces the earlier one and leaves no temporary file."""
     write_page(tmp_path / "page.md", "one")
     write_page(tmp_path / "page.md", "two")

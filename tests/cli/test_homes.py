@@ -42,7 +42,7 @@ def copy(job: Registered, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def test_a_copy_shows_what_it_is_and_does_nothing(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
+def test_a_copied_installation_allows_only_read_commands(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
     """In a copied installation commands that only read work with a warning; every other command is refused with both
     remedies, ``home moved`` and ``home new``, and writes nothing.
     """
@@ -69,14 +69,16 @@ def test_a_copy_shows_what_it_is_and_does_nothing(monkeypatch: pytest.MonkeyPatc
     assert sorted(copy.rglob("*")) == before
 
 
-def test_the_original_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, job: Registered, tmp_path: Path) -> None:
+def test_home_new_is_refused_for_the_original_installation(
+    monkeypatch: pytest.MonkeyPatch, job: Registered, tmp_path: Path
+) -> None:
     """``home show`` shows the original installation's id, and ``home new`` is refused for it."""
     shown = run(monkeypatch, tmp_path / "original", "home", "show")
     assert (shown.exit_code, "installation " in shown.output) == (0, True)
     assert run(monkeypatch, tmp_path / "original", "home", "new", "--reason", "by mistake").exit_code == 2
 
 
-def test_a_copy_that_is_its_own_goes_on_from_snapshots_only(
+def test_a_copy_declared_new_may_only_restore_the_original_snapshots(
     monkeypatch: pytest.MonkeyPatch, job: Registered, copy: Path
 ) -> None:
     """A copy that was declared new does not resume, snapshot or prune the original's checkpoint; it is referred to

@@ -34,7 +34,7 @@ def row(standing: JobStatus = JobStatus.SERVING, **given: object) -> JobRow:
 
 
 @pytest.mark.parametrize("standing", list(JobStatus))
-def test_every_standing_is_one_row(standing: JobStatus) -> None:
+def test_every_job_standing_is_printed_as_one_row(standing: JobStatus) -> None:
     """Every standing of a job is printed as one row with all columns."""
     header, line = shown(row(standing))[:2]
     assert tuple(header.split()) == HEADERS
@@ -43,13 +43,13 @@ def test_every_standing_is_one_row(standing: JobStatus) -> None:
     assert line.split()[-7:] == ["12", "s", "4", "min", "0", "2", "h"]
 
 
-def test_a_job_that_was_never_deployed_shows_nothing_that_it_has_not() -> None:
+def test_a_never_deployed_job_shows_dashes_for_release_lag_commit_and_backup() -> None:
     """A job that was never deployed shows ``-`` for release, lag, commit and backup."""
     line = shown(JobRow(job="orders", standing=JobStatus.NOT_DEPLOYED, release=""))[1]
     assert line.split() == ["orders", "-", "not", "deployed", "-", "-", "0", "-"]
 
 
-def test_the_query_that_is_worst_off_stands_for_its_job() -> None:
+def test_a_job_row_shows_the_worst_values_of_its_queries() -> None:
     """A job's row shows the largest lag, the oldest commit and the oldest verified snapshot of its queries; a query
     known to have no verified snapshot shows ``none``.
     """
@@ -68,12 +68,12 @@ def test_the_query_that_is_worst_off_stands_for_its_job() -> None:
         (QueryRow(lag_files=3), "3 files"), (QueryRow(lag_files=0, lag_records=0), "0"), (QueryRow(), "-"),
     ],
 )  # fmt: skip
-def test_lag_is_told_in_what_the_source_knows(lag: QueryRow, told: str) -> None:
+def test_lag_is_shown_in_seconds_else_in_waiting_rows_or_files(lag: QueryRow, told: str) -> None:
     """Lag is shown in seconds when known, otherwise in waiting rows or files, and as ``-`` when unknown."""
     assert tell_lag([lag]) == told
 
 
-def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() -> None:
+def test_a_row_shows_worst_symptom_waiting_operation_and_last_error() -> None:
     """A row shows the worst symptom with its cause, the operation that waits for a person with its command, and the
     last error with its age; an error equal to that cause is not repeated.
     """
@@ -112,7 +112,7 @@ def test_forty_jobs_fit_a_terminal_of_eighty_columns() -> None:
     assert all(each.endswith("12 (3/h)  2 h") for each in lines[1:-1])
 
 
-def test_how_old_the_look_is_is_said() -> None:
+def test_the_list_shows_the_age_of_the_last_watch_pass() -> None:
     """The list states how long ago the watch observed it, shows ages as of that moment, and warns when the watch has
     made no pass for long.
     """

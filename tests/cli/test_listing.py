@@ -54,7 +54,7 @@ def test_a_note_that_fits_stands_beside_its_row() -> None:
     assert "orders" + " " * 116 + "3  well" in printed(140, terminal=True)
 
 
-def test_what_would_steer_a_terminal_is_spelled_out() -> None:
+def test_control_characters_and_markup_are_printed_as_plain_text() -> None:
     """Line breaks, escape sequences, direction marks and rich markup are printed as plain text."""
     assert one_line("[red]a\n\tb\x1b[2J\x07\u202e[/red]") == "[red]a b\\x1b[2J\\x07\\u202e[/red]"
 

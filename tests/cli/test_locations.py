@@ -64,7 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
-def test_every_option_that_names_a_place_is_in_the_sweep() -> None:
+def test_every_location_option_is_covered_by_these_tests() -> None:
     """Every option whose metavar is a location is covered by these tests, so that a new option has to be added here."""
     found = {
         (name, parameter.name or "")
@@ -77,7 +77,7 @@ def test_every_option_that_names_a_place_is_in_the_sweep() -> None:
 
 @pytest.mark.parametrize("url", NOT_LOCAL)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_url_is_refused_by_name_and_becomes_no_path(here: Path, command: tuple[str, str], url: str) -> None:
+def test_a_url_for_a_local_path_is_refused_and_creates_no_file(here: Path, command: tuple[str, str], url: str) -> None:
     """A URL for an option that needs a local path is refused by its scheme with exit code 2, and no file of that name
     is created.
     """
@@ -89,7 +89,7 @@ def test_a_url_is_refused_by_name_and_becomes_no_path(here: Path, command: tuple
 
 
 @pytest.mark.parametrize("url", [each for each in NOT_LOCAL if not each.startswith(("s3a:", "hdfs:"))])
-def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> None:
+def test_an_unsupported_url_scheme_is_refused_for_checkpoints_and_stores(here: Path, url: str) -> None:
     """A URL scheme that is supported neither for checkpoints nor for stores is refused by every command that expects
     one of them.
     """
@@ -142,7 +142,9 @@ def test_checkpoints_are_in_a_directory_or_below_a_prefix(
     assert [path.name for path in here.iterdir()] == ["jobs"]
 
 
-def test_without_that_look_a_url_becomes_a_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restoring_to_a_url_creates_a_local_folder_without_the_scheme_check(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the check of the scheme, a restore to ``s3a://…`` reports success and has created a
     local folder named ``s3a:``.
     """

@@ -27,14 +27,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_once_prints_what_would_be_served(home: Path) -> None:
+def test_metrics_once_prints_the_metrics_and_exits_with_0(home: Path) -> None:
     """``metrics --once`` prints the metrics to stdout and exits with 0."""
     ran = CliRunner().invoke(app, ["metrics", "--once"])
     assert ran.exit_code == 0, ran.output
     assert "streamkeeper_store_up 1.0" in ran.stdout
 
 
-def test_it_serves_until_it_is_told_to_end(home: Path) -> None:
+def test_metrics_listen_answers_http_requests_until_ctrl_c(home: Path) -> None:
     """``metrics --listen`` prints its address on stderr, answers HTTP requests, and exits with 0 and no further output
     on Ctrl-C; a second process at the same port is refused in one line.
     """
@@ -58,7 +58,7 @@ def test_it_serves_until_it_is_told_to_end(home: Path) -> None:
             process.kill()
 
 
-def test_an_address_that_is_none_is_one_clear_line(home: Path) -> None:
+def test_an_invalid_listen_address_is_refused_in_one_line(home: Path) -> None:
     """An invalid address for ``--listen`` is refused in one line with exit code 2."""
     ran = CliRunner().invoke(app, ["metrics", "--listen", "everywhere"])
     assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1)

@@ -31,7 +31,7 @@ def run(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output.strip()
 
 
-def test_the_address_is_that_of_the_option_the_variable_or_the_file(
+def test_the_airflow_address_is_read_from_option_then_variable_then_file(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Airflow's address is read from the option, then the variable, then the configuration file, which is parsed
@@ -48,7 +48,7 @@ def test_the_address_is_that_of_the_option_the_variable_or_the_file(
     assert run("--airflow", "https://given.example") == (0, "https://given.example" + FLEET)
 
 
-def test_without_an_address_the_ways_to_give_one_are_told(nowhere: Path) -> None:
+def test_a_missing_or_invalid_address_is_refused_with_its_configuration_options(nowhere: Path) -> None:
     """Without an address the error lists the ways to configure one; an address that a browser cannot open and an
     unreadable configuration file are refused.
     """
@@ -62,7 +62,7 @@ def test_without_an_address_the_ways_to_give_one_are_told(nowhere: Path) -> None
         read_base_url({"AIRFLOW_CONFIG": str(nowhere / "bad.cfg")})
 
 
-def test_only_a_job_that_is_known_has_a_page(nowhere: Path) -> None:
+def test_a_page_opens_only_for_a_recorded_job(nowhere: Path) -> None:
     """A known job has a page, also when it was forgotten; a mistyped name is refused with the list of known jobs."""
     site = Installation.from_environment({"STREAMKEEPER_HOME": str(nowhere / "home")})
     site.journal("orders", "test").append(lambda _: JobForgotten(requested_by="ada", reason="a test"))

@@ -40,7 +40,7 @@ def test_an_open_operation_names_commands_that_take_the_option() -> None:
     )
 
 
-def test_any_other_error_stays_itself() -> None:
+def test_an_error_without_field_names_is_returned_unchanged() -> None:
     """An error whose text needs no change is returned as the same object; one that needs a change gets the new text and
     hint.
     """

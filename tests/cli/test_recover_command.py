@@ -60,7 +60,7 @@ def recover(*words: str) -> Result:
     return CliRunner().invoke(app, ["recover", JOB, *words])
 
 
-def test_a_diagnosis_names_cause_evidence_and_prices_and_changes_nothing(job: Registered) -> None:
+def test_recover_without_action_prints_the_diagnosis_and_writes_nothing(job: Registered) -> None:
     """``recover`` without an action prints the cause, the evidence, the runbook and the possible actions, exits with 1
     and writes nothing to the journal.
     """
@@ -74,7 +74,7 @@ def test_a_diagnosis_names_cause_evidence_and_prices_and_changes_nothing(job: Re
     assert job.installation.journal(JOB, "test").state().number == before
 
 
-def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
+def test_recover_json_prints_the_diagnosis_as_one_object(job: Registered) -> None:
     """``recover --json`` prints the diagnosis as one JSON object with the actions in order of preference."""
     job.take()
     lose(job.directory, "missing")
@@ -86,7 +86,7 @@ def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
     assert told["options"][0]["snapshots"] == {QUERY: "s0001"}
 
 
-def test_a_store_that_is_gone_is_a_diagnosis_and_no_other_action(job: Registered) -> None:
+def test_an_unreachable_store_is_diagnosed_and_actions_are_refused(job: Registered) -> None:
     """A store that is out of reach is diagnosed as the cause, and an action is refused in one line that names the
     store.
     """
@@ -148,7 +148,7 @@ def test_bad_input_is_one_line_and_exit_code_2(job: Registered, words: tuple[str
     assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
-def test_loss_needs_its_flag(job: Registered) -> None:
+def test_a_restore_with_data_loss_requires_accept_loss(job: Registered) -> None:
     """A restore that may lose data is refused without ``--accept-loss``; the error states the possible loss and names
     the option.
     """
@@ -163,7 +163,7 @@ def test_loss_needs_its_flag(job: Registered) -> None:
     assert "--accept-loss" in told
 
 
-def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) -> None:
+def test_history_shows_a_recovery_with_action_cause_and_requester(job: Registered) -> None:
     """``history`` shows a recovery in one line with its action, cause, release, requester and reason."""
     job.take()
     lose(job.directory, "missing")
@@ -174,7 +174,7 @@ def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) 
     assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, reason: disk" in told
 
 
-def test_a_restore_ends_with_what_it_did_and_without_the_verdict(
+def test_a_finished_restore_prints_its_path_and_not_the_verdict(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A finished restore prints the path it took on stderr, not the verdict REFUSE on the abandoned checkpoint; with

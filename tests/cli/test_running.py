@@ -52,7 +52,7 @@ def written(job: Registered, text: str) -> DriverLog:
     return log
 
 
-def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(job: Registered) -> None:
+def test_a_second_stop_reports_that_the_job_is_already_stopped(job: Registered) -> None:
     """A stop reports that the job is stopped, and a second stop that there is nothing to do; both exit with 0 and the
     history has the requester.
     """
@@ -65,7 +65,7 @@ def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(jo
     assert "stopped" in run("jobs").output
 
 
-def test_what_is_wrong_is_one_line(job: Registered) -> None:
+def test_a_refused_stop_or_start_exits_with_2_and_records_nothing(job: Registered) -> None:
     """An unknown job and an open operation are refused with exit code 2, and a refused stop or start records
     nothing.
     """
@@ -81,7 +81,9 @@ def test_what_is_wrong_is_one_line(job: Registered) -> None:
     assert job.installation.journal(JOB, "test").state().stopped is None
 
 
-def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_records_the_process_that_carries_out_its_operation(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``start`` records the process that carries out its operation before it follows it. Negative control: without that
     call nothing is recorded.
     """
@@ -181,7 +183,7 @@ def test_status_is_watched_in_a_pipe_as_well(job: Registered) -> None:
         assert (process.returncode, error) == (0, "")
 
 
-def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job: Registered) -> None:
+def test_forget_requires_a_stopped_job_and_lists_what_is_kept(job: Registered) -> None:
     """``forget`` is refused until the job is stopped, then lists what is kept, with the same output when repeated;
     ``jobs``, ``status`` and ``history`` show the forgotten job, and ``start`` is refused.
     """

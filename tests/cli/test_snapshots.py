@@ -56,7 +56,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(tmp_path)
 
 
-def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
+def test_snapshot_commands_work_without_an_installation(shell: Shell) -> None:
     """Taking, listing, showing, verifying and restoring snapshots work with only a checkpoint and a store; a second
     snapshot of the same batch is not taken.
     """
@@ -111,7 +111,7 @@ def test_a_dry_run_writes_nothing(shell: Shell) -> None:
     assert not (shell.root / "back").exists()
 
 
-def test_damage_ends_a_verify_with_one(shell: Shell) -> None:
+def test_snapshot_verify_exits_with_1_and_names_damaged_objects(shell: Shell) -> None:
     """``snapshot verify`` names a damaged object and the snapshots that can no longer be restored, and exits with 1."""
     shell.snapshot("take")
     pack = next(each for each in shell.objects() if "packs" in each.parts)
@@ -122,7 +122,7 @@ def test_damage_ends_a_verify_with_one(shell: Shell) -> None:
     assert pack.name in done.output
 
 
-def test_a_damaged_record_is_listed_as_such_and_another_snapshot_can_be_named(shell: Shell) -> None:
+def test_a_damaged_snapshot_record_is_listed_and_other_snapshots_stay_restorable(shell: Shell) -> None:
     """A snapshot whose record is damaged is listed as unreadable and stops pruning of its series; another snapshot can
     still be restored by its id.
     """
@@ -141,7 +141,7 @@ def test_a_damaged_record_is_listed_as_such_and_another_snapshot_can_be_named(sh
     assert shell.snapshot("restore", "--id", "s0001", "--to", str(shell.root / "back")).exit_code == 0
 
 
-def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
+def test_prune_removes_exactly_the_snapshots_listed_by_its_dry_run(shell: Shell) -> None:
     """``prune --dry-run`` removes nothing and prints each snapshot with its reason; the prune then removes exactly
     those, and a pinned one only once the pin is removed.
     """
@@ -195,7 +195,9 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
         (["prune", "--store", "{root}/store", "--grace", "-1"], "is negative"),
     ],
 )
-def test_bad_input_gets_one_line_that_names_the_way_out(shell: Shell, arguments: list[str], line: str) -> None:
+def test_invalid_input_is_refused_in_one_line_that_names_the_remedy(
+    shell: Shell, arguments: list[str], line: str
+) -> None:
     """Invalid input is refused in one line that names the remedy, with exit code 2, and writes nothing to the store."""
     (shell.root / "store").mkdir()
     done = shell.run(*(each.format(root=shell.root) for each in arguments))
@@ -219,7 +221,7 @@ def test_bad_input_gets_one_line_that_names_the_way_out(shell: Shell, arguments:
         ["prune"],
     ],
 )
-def test_a_misspelt_store_is_named_and_not_made(shell: Shell, arguments: list[str]) -> None:
+def test_only_snapshot_take_creates_a_missing_store(shell: Shell, arguments: list[str]) -> None:
     """Only ``snapshot take`` creates the directory of a store; every other command reports that the store does not
     exist.
     """
@@ -245,7 +247,7 @@ def test_a_drill_of_an_adopted_checkpoint_asks_for_the_jobs_code(shell: Shell) -
     assert "--job-file FILE:NAME" in shell.snapshot("drill").stderr
 
 
-def test_the_list_says_what_is_verified_and_what_keeps_it(shell: Shell) -> None:
+def test_snapshot_list_shows_verification_and_retention_reason(shell: Shell) -> None:
     """``snapshot list`` shows whether each snapshot is verified by its newest drill and why it is kept, and prints text
     that others wrote on one line without escape sequences.
     """
@@ -274,7 +276,7 @@ def test_the_list_says_what_is_verified_and_what_keeps_it(shell: Shell) -> None:
     assert told[2]["holds"][0]["reason"] == "the cutover"
 
 
-def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
+def test_an_empty_snapshot_list_names_the_take_command(shell: Shell) -> None:
     """An empty list names the command that takes the first snapshot."""
     (shell.root / "store").mkdir()
     told = shell.snapshot("list").output
@@ -283,7 +285,9 @@ def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
     assert told == f"there is no snapshot of {live} yet. To take one, run `{take}`\n"
 
 
-def test_a_prune_of_one_query_keeps_what_the_installation_keeps(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prune_of_one_series_follows_the_installation_retention_policy(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A prune of one series follows the retention policy in STREAMKEEPER_KEEP unless ``--keep`` is given."""
     monkeypatch.setenv("STREAMKEEPER_HOME", str(shell.root / "home"))
     for batch in (8, 9):

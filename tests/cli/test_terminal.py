@@ -133,7 +133,7 @@ def test_the_fleet_page_shows_no_secret(job: Registered) -> None:
     assert IN_A_URL not in shown
 
 
-def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_prints_the_secret_if_masking_is_off(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: with masking switched off, every command prints the secret."""
     for module in (driver_logs, job_facts, overview):
         monkeypatch.setattr(module, "literals_of", lambda _: {})
@@ -147,7 +147,7 @@ def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: p
         assert LITERAL in printed(*words), words
 
 
-def test_without_the_module_a_text_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_of_rich_passes_escape_sequences_through(capsys: pytest.CaptureFixture[str]) -> None:
     """Negative control: rich's own console passes an escape sequence through to the terminal."""
     import rich.console
 
@@ -171,7 +171,7 @@ def test_nothing_that_is_printed_steers_the_terminal(shown: object, capsys: pyte
     assert capsys.readouterr().out == "\x1b[31mx\x1b[0m\n"
 
 
-def test_json_says_the_same_to_whoever_parses_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_printable_and_parses_to_the_original_text(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON output contains only printable characters and parses to the original text, including control characters,
     direction marks and characters beyond 16 bits.
     """
@@ -182,7 +182,7 @@ def test_json_says_the_same_to_whoever_parses_it(capsys: pytest.CaptureFixture[s
     assert all(each.isprintable() or each == "\n" for each in out)
 
 
-def test_every_module_of_the_command_line_prints_by_it() -> None:
+def test_all_command_line_modules_print_through_the_terminal_module() -> None:
     """No other module of the command line uses typer's ``echo``, rich's ``Console`` or ``print``."""
     found = []
     for path in sorted(CLI.glob("*.py")):
@@ -243,7 +243,7 @@ def test_status_in_a_pipe_shows_long_errors_and_names_whole(job: Registered, mon
     assert sum("login as app with *** and *** failed \\x1b]0;owned\\x07" in line for line in shown.splitlines()) >= 2
 
 
-def test_no_line_of_markdown_is_filled_up_in_a_pipe() -> None:
+def test_lines_around_a_wide_table_are_not_padded_in_a_pipe() -> None:
     """In a pipe a wide table does not pad the lines around it. Negative control: rich's own console pads lines to the
     console's width.
     """

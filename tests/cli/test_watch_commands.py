@@ -85,7 +85,7 @@ def test_a_pass_by_another_watch_does_not_hide_a_dead_scheduler(job: Registered)
     assert re.search(told, run("jobs").output)
 
 
-def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
+def test_an_incident_is_shown_in_lists_job_history_and_json(job: Registered) -> None:
     """An incident appears in the list of all incidents, in its job's history of incidents with the runbook, and as
     JSON; ``jobs`` names it with the age of the observation.
     """
@@ -102,7 +102,7 @@ def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
     assert "observed now" in run("jobs", "--now").output
 
 
-def test_jobs_looks_for_itself_where_the_last_pass_has_seen_none(job: Registered) -> None:
+def test_jobs_reads_the_store_if_the_last_pass_found_no_job(job: Registered) -> None:
     """``jobs`` reads the store itself when the watch's last pass found no job, so that a job deployed since is
     listed.
     """
@@ -112,7 +112,7 @@ def test_jobs_looks_for_itself_where_the_last_pass_has_seen_none(job: Registered
     assert JOB in shown
 
 
-def test_jobs_without_a_pass_looks_for_itself(job: Registered) -> None:
+def test_jobs_reads_the_store_without_any_watch_pass(job: Registered) -> None:
     """``jobs`` works without any pass of the watch, and shows who stopped a job and why."""
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="for the night"))
     assert "observed now" in run("jobs").output
@@ -121,7 +121,7 @@ def test_jobs_without_a_pass_looks_for_itself(job: Registered) -> None:
     assert (row["standing"], row["wanted"], row["symptoms"]) == ("stopped", False, [])
 
 
-def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:
+def test_incidents_refuses_an_unknown_job_and_lists_existing_ones(job: Registered) -> None:
     """``incidents`` refuses an unknown job and lists the known ones."""
     found = CliRunner().invoke(app, ["incidents", "nope"])
     assert found.exit_code == 2
@@ -129,7 +129,7 @@ def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:
     assert "known jobs: sales" in found.stderr
 
 
-def test_what_does_not_belong_among_the_incidents_stops_nobody(job: Registered) -> None:
+def test_stray_or_damaged_incident_files_do_not_hide_other_incidents(job: Registered) -> None:
     """A stray file among the incidents is ignored; damaged incident records of one job are reported on stderr with exit
     code 1, and other jobs' incidents are still listed.
     """

@@ -125,7 +125,7 @@ def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_a_job_from_its_dry_run_to_its_revival(place: Path, site: Installation) -> None:
+def test_a_job_is_deployed_killed_continued_forgotten_and_revived(place: Path, site: Installation) -> None:
     """A deploy carries out the steps that its dry run printed, in that order, and the job then runs.
 
     The deploy is killed, and the same command continues its operation; the next deploy names only the code and keeps

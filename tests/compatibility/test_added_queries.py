@@ -44,7 +44,7 @@ def of_added(old: Manifest, new: Manifest, **more: Manifest) -> list[Finding]:
     ],
     ids=["all", "another function", "a moved source", "without state", "the same code", "the same name"],
 )
-def test_a_renamed_query_that_a_function_writes_is_asked_about(new: Manifest) -> None:
+def test_a_possibly_renamed_query_with_a_sink_function_gives_backup(new: Manifest) -> None:
     """An added query with a sink function that shares its code, source or state with a removed query may be that query
     renamed: the verdict is BACKUP, and both findings name what they share.
     """
@@ -62,13 +62,13 @@ def test_a_renamed_query_that_a_function_writes_is_asked_about(new: Manifest) ->
     assert gone.hint.endswith("under a new name, keep the name old. If it is a different query, no action is needed")
 
 
-def test_a_query_that_is_like_none_that_went_is_new() -> None:
+def test_an_added_query_unlike_any_removed_one_is_new() -> None:
     """Control: an added query with a different source, state and sink function is reported as new, not as renamed."""
     assert [each.rule for each in of_added(OLD, OTHER)] == ["query-added"]
     assert not may_be_renamed(OLD, OTHER)
 
 
-def test_a_query_that_is_added_replaces_none_that_stays() -> None:
+def test_an_added_query_is_not_a_rename_of_a_remaining_query() -> None:
     """An added query is not taken for a renamed one while the query that it resembles stays, and a query that is
     removed without an added one is only noted.
     """
@@ -81,7 +81,7 @@ def test_a_query_that_is_added_replaces_none_that_stays() -> None:
     assert alone.evidence == "the candidate has no query `new`"
 
 
-def test_functions_that_name_one_thing_are_alike() -> None:
+def test_sink_functions_with_a_common_table_or_routing_may_be_one_query() -> None:
     """Two sink functions that contain the same table name or the same routing may be one query; a short text or
     unreadable code in common is not enough.
     """
@@ -118,7 +118,7 @@ def test_a_function_and_a_table_may_be_one_output() -> None:
     assert may_be_renamed(table, changed(OTHER, sink_names=("insert into totals values (1)",)))
 
 
-def test_two_outputs_that_name_their_places_are_told_apart_by_these() -> None:
+def test_two_table_outputs_are_compared_by_their_location() -> None:
     """Two table outputs are compared by their location: a different table makes the query a new one, and the same table
     is reported as an output that changes hands.
     """

@@ -27,7 +27,7 @@ def findings_with(*observed: Finding) -> dict[str, Finding]:
     ("observed", "hint"),
     [((), "no action is needed if this is intended"), ((ASKED,), f"{ALONE} if this is intended")],
 )
-def test_a_note_needs_no_action_for_its_change_alone_if_another_finding_needs_one(
+def test_a_note_claims_only_its_own_change_if_findings_stop_the_deploy(
     observed: tuple[Finding, ...], hint: str
 ) -> None:
     """Beside a finding that stops the deploy, a note no longer claims that no action is needed, but that its own change
@@ -47,7 +47,7 @@ def test_effects_on_rows_are_conditional_if_the_rehearsal_failed() -> None:
     assert findings_with(REFUSED)["refused-by-spark"].effect.startswith("the query would fail")
 
 
-def test_an_effect_that_names_the_failure_stays_as_it_is() -> None:
+def test_an_effect_that_states_the_failure_stays_unconditional() -> None:
     """An effect that states the failure itself stays unconditional beside a failed rehearsal."""
     old = with_state(JOIN)
     new = with_operator(old, values=JOIN.values[:1])

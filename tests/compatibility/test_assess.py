@@ -394,7 +394,7 @@ def test_what_is_proven_safe_is_resumed_with_a_note(old: Manifest, new: Manifest
         ),
     ],
 )
-def test_what_nothing_can_prove_asks_for_a_backup(old: Manifest, new: Manifest, rule: str) -> None:
+def test_changes_with_unprovable_effect_give_backup(old: Manifest, new: Manifest, rule: str) -> None:
     """Each change whose effect cannot be proven has one opaque finding, and the verdict is BACKUP."""
     findings = find_changes(old, new)
     assert [each.rule for each in findings] == [rule]
@@ -408,7 +408,7 @@ def test_the_same_manifest_is_resumed_without_a_finding() -> None:
     assert assess({"totals": STATEFUL}, {"totals": STATEFUL}).verdict is Verdict.RESUME
 
 
-def test_a_first_deploy_is_a_resume_of_nothing() -> None:
+def test_a_first_release_resumes_without_findings() -> None:
     """The first release of a job has no findings and the verdict RESUME, because there is nothing to compare it
     with.
     """
@@ -417,7 +417,7 @@ def test_a_first_deploy_is_a_resume_of_nothing() -> None:
     assert found.queries["totals"].findings == ()
 
 
-def test_evidence_reads_before_and_after() -> None:
+def test_evidence_shows_deployed_and_candidate_expression() -> None:
     """The evidence of a finding shows the deployed and the candidate's expression, and the finding names the
     operator.
     """
@@ -426,7 +426,7 @@ def test_evidence_reads_before_and_after() -> None:
     assert finding.where == "aggregation"
 
 
-def test_one_reason_is_told_once() -> None:
+def test_a_change_below_two_aggregations_is_reported_once() -> None:
     """A change below two aggregations is reported once, although it also changes the plan and the operator above."""
     upper = msgspec.structs.replace(AGGREGATE, key_columns=keys("sum(source 0.x)"))
     raised = msgspec.structs.replace(upper, key_columns=keys("sum(source 0.y)"))
@@ -554,7 +554,7 @@ SUMMED_TWICE = (*AGGREGATE.values, StateColumn(meaning="max(source 0.x)", type="
 @given(manifests, manifests)
 @example(STATEFUL, with_operator(STATEFUL, resolved=False, rows=(), values=SUMMED_TWICE, upstream=UPSTREAM))
 @example(STATEFUL, changed(STATEFUL, functions={"sink/0 save": "ab" * 32}))
-def test_every_finding_says_what_a_resume_would_do(old: Manifest, new: Manifest) -> None:
+def test_every_finding_states_the_effect_of_a_resume(old: Manifest, new: Manifest) -> None:
     """Every finding on arbitrary manifests states the effect of a resume without internal notation, and its hint does
     not repeat the effect.
     """
@@ -575,7 +575,7 @@ def _keep_the_same(before: Operator, after: Operator) -> bool:
 
 
 @pytest.mark.parametrize("look", list(Look))
-def test_a_look_that_was_not_taken_is_never_resumed(look: Look) -> None:
+def test_a_failed_observation_gives_backup_with_its_reason(look: Look) -> None:
     """An observation that could not be made gives the verdict BACKUP with its reason, beside a note too; a fatal
     finding refuses the change and replaces the reason.
     """
@@ -591,14 +591,14 @@ def test_a_look_that_was_not_taken_is_never_resumed(look: Look) -> None:
     assert assess_evidence(Evidence(queries={"totals": refused})).queries["totals"].findings == with_effects((fatal,))
 
 
-def test_a_first_release_is_compared_with_nothing() -> None:
+def test_queries_of_a_first_release_are_not_reported_as_added() -> None:
     """Queries of a first release are not reported as added."""
     evidence = Evidence(first=True, queries={"totals": QueryEvidence(candidate=STATEFUL)})
     assert assess_evidence(evidence).queries["totals"].findings == ()
 
 
 @pytest.mark.parametrize("kind", ["pandas-with-state", "transform-with-state TransformWithState"])
-def test_a_filter_below_state_that_code_keeps_is_asked_about(kind: str) -> None:
+def test_a_changed_filter_below_stateful_python_code_gives_backup(kind: str) -> None:
     """A changed filter below an operator with stateful Python code gives the verdict BACKUP, because the effect on what
     the code keeps cannot be proven.
     """

@@ -41,7 +41,7 @@ def test_a_line_is_printed_beside_the_change() -> None:
     assert ", job.py:21 |" in render_markdown(assessment)
 
 
-def test_an_expression_that_stood_elsewhere_before_is_not_named() -> None:
+def test_the_line_of_an_already_deployed_expression_is_not_named() -> None:
     """An expression that the deployed job already contains elsewhere is not named; the finding names the line of the
     new expression that uses it.
     """
@@ -53,7 +53,7 @@ def test_an_expression_that_stood_elsewhere_before_is_not_named() -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [({}, CANDIDATE.written), (DEPLOYED.written, {}), ({}, {})], ids=["old", "new", "both"]
 )
-def test_without_the_lines_of_both_jobs_none_is_named(before: dict[str, str], after: dict[str, str]) -> None:
+def test_no_line_is_named_unless_both_manifests_record_lines(before: dict[str, str], after: dict[str, str]) -> None:
     """A finding names no line unless both manifests record lines, which manifests of older releases do not."""
     assert finding(changed(DEPLOYED, written=before), changed(CANDIDATE, written=after)).line == ""
 
@@ -80,7 +80,7 @@ def test_changed_code_names_its_function() -> None:
     assert finding(old, new).line == "lib/prices.py:4"
 
 
-def test_two_places_are_named_and_no_more() -> None:
+def test_a_change_names_at_most_two_lines() -> None:
     """A change with three new expressions names at most two lines."""
     parts = {f"lessthan({number}:long, source 0.x)": f"job.py:{number}" for number in (1, 2, 3)}
     assert line_of_change(DEPLOYED, changed(CANDIDATE, written=parts), [], list(parts)) == "job.py:1, job.py:2"

@@ -133,7 +133,7 @@ def test_a_file_is_named_only_where_no_code_differs() -> None:
     assert finding(both, old).evidence == "value settings.LIMIT (settings.py:3): `10` → `20`"
 
 
-def test_what_an_import_does_is_named_by_its_module() -> None:
+def test_changed_top_level_code_is_named_by_its_module_and_line() -> None:
     """Changed top-level code that runs on import is named by its module and line."""
     runs = "scaled(2)", "scaled(3)"
     old, new = (
@@ -206,7 +206,7 @@ def test_long_lines_are_cut_around_the_difference() -> None:
     ],
     ids=["removed", "added", "indented", "three", "four", "moved", "indented alone"],
 )
-def test_added_and_removed_lines_are_called_that(before: str, after: str, told: str) -> None:
+def test_added_removed_and_replaced_lines_are_shown_as_such(before: str, after: str, told: str) -> None:
     """Added, removed and replaced lines are shown as such, with at most three changes; a line that is only indented
     differently is not shown as changed beside another change.
     """
@@ -214,7 +214,7 @@ def test_added_and_removed_lines_are_called_that(before: str, after: str, told: 
     assert finding(new, old).evidence.partition("): ")[2] == told
 
 
-def test_flags_of_a_pattern_are_shown_by_their_names_with_what_stands_before_them() -> None:
+def test_changed_regex_flags_are_shown_by_name_after_the_pattern() -> None:
     """Changed flags of a regular expression are shown by their names, such as ``re.IGNORECASE``, with the end of the
     pattern before them.
     """
@@ -240,7 +240,7 @@ def test_an_addition_within_a_line_is_shown_with_its_surroundings() -> None:
     assert ".encode('utf-8'))" in after
 
 
-def test_a_value_of_a_class_and_an_inner_function_are_not_told_beside_what_holds_them() -> None:
+def test_a_changed_attribute_or_inner_function_is_shown_once_in_its_container() -> None:
     """A changed attribute or inner function is shown once, as part of the class or function that contains it."""
     old, new = (
         changed(OLD, functions={PLUS: f"{limit}"}, parts=parts, reached={PLUS: tuple(parts)})
@@ -268,7 +268,7 @@ def test_a_value_of_a_class_and_an_inner_function_are_not_told_beside_what_holds
     assert finding(new, old).evidence == "function job.plus (job.py:7): `return 1` → `return 2`"
 
 
-def test_without_a_record_of_parts_the_evidence_says_so() -> None:
+def test_evidence_states_that_a_manifest_has_no_recorded_parts() -> None:
     """If either manifest has no recorded parts, as in older releases, the evidence states this and the line is the
     function's.
     """
@@ -279,7 +279,7 @@ def test_without_a_record_of_parts_the_evidence_says_so() -> None:
     assert from_json(bare, Manifest, where="bare") == stored
 
 
-def test_a_part_beyond_the_record_is_not_named_as_added_or_removed() -> None:
+def test_a_part_beyond_the_recorded_limit_is_not_reported_as_removed() -> None:
     """A part that drops out because only a limited number is recorded is not reported as removed; if the record
     contains no difference, the evidence states this.
     """
@@ -296,7 +296,7 @@ def test_a_part_beyond_the_record_is_not_named_as_added_or_removed() -> None:
     assert code_change(PLUS, old, same).evidence == NOT_IN_RECORD
 
 
-def test_parts_are_compared_by_no_rule() -> None:
+def test_different_recorded_parts_alone_give_no_finding() -> None:
     """Different recorded parts alone give no finding and leave the compared manifest unchanged."""
     other = manifest("a", settings__LIMIT=part("20", 3, "settings.py"))
     assert find_changes(OLD, other) == ()

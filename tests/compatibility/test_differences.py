@@ -34,7 +34,7 @@ def changes(difference: Difference) -> list[str]:
     return [line for line in difference.lines[2:] if line[0] in "+-"]
 
 
-def test_the_same_differs_in_nothing() -> None:
+def test_two_equal_versions_give_no_section() -> None:
     """Two equal versions give no section."""
     assert differences() == {}
 
@@ -54,7 +54,7 @@ def test_a_helper_module_is_compared_as_the_job_file_is() -> None:
     assert changes(with_files(rates=b"RATE = 2\n")["file rates.py"]) == ["-RATE = 1", "+RATE = 2"]
 
 
-def test_the_job_file_is_the_job_file_under_another_name() -> None:
+def test_a_renamed_job_file_is_compared_with_the_earlier_one() -> None:
     """A renamed job file is compared with the earlier job file."""
     files = {"maxima.py": b"import rates\n\nFACTOR = 2\n", "rates.py": OLD.files["rates.py"]}
     (found,) = find_differences(OLD, msgspec.structs.replace(OLD, name="new", entry="maxima.py", files=files))
@@ -62,7 +62,7 @@ def test_the_job_file_is_the_job_file_under_another_name() -> None:
     assert changes(found) == ["-FACTOR = 1", "+FACTOR = 2"]
 
 
-def test_a_query_is_told_in_the_words_of_whoever_wrote_it() -> None:
+def test_a_changed_query_is_shown_as_changed_lines() -> None:
     """A changed query is shown as changed lines, such as its state values and its trigger, and added and removed
     queries are marked.
     """
@@ -76,13 +76,13 @@ def test_a_query_is_told_in_the_words_of_whoever_wrote_it() -> None:
     assert set(gone) == {"query totals (gone)", "query others (new)"}
 
 
-def test_a_plan_that_is_not_known_is_told_so() -> None:
+def test_the_plan_section_states_that_an_undescribed_plan_is_unknown() -> None:
     """For a candidate that could not be described, the section about the plan states that it is not known."""
     assert differences(manifests=None)["plan"].note == "not known: candidate was not described"
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b"#" * (MOST_BYTES + 1), b"x = 1\n" * 1_000_000])
-def test_what_nobody_would_read_is_named_with_its_size(data: bytes) -> None:
+def test_binary_or_oversized_files_are_named_with_their_size(data: bytes) -> None:
     """A file that is binary, in an unknown encoding or too long is named with its size and not shown."""
     found = with_files(rates=data)["file rates.py"]
     assert found.lines == ()
@@ -103,7 +103,7 @@ def test_nothing_in_a_file_steers_a_terminal() -> None:
     assert changes(found["file a\\x1b[2J.py (new)"]) == ["+x = '\\x1b[31m'", "+"]
 
 
-def test_a_secret_that_stands_where_a_reference_should_is_masked_everywhere() -> None:
+def test_a_literal_secret_in_params_or_confs_is_masked_wherever_it_occurs() -> None:
     """A secret written directly into params or confs is masked there and wherever code or a plan repeats it; that its
     value changed is shown.
     """
@@ -188,7 +188,7 @@ def test_literals_beside_the_name_of_a_secret_are_masked(code: str) -> None:
 @pytest.mark.parametrize(
     "text", ["DB_PASSWORD=hunter2", "password: hunter2 # old", '{"token": "hunter2", "a": 1}', "token: |\n  hunter2"]
 )
-def test_in_files_of_data_a_value_needs_no_quotes(text: str) -> None:
+def test_unquoted_secret_values_in_settings_and_yaml_files_are_masked(text: str) -> None:
     """In settings and YAML files an unquoted value of a secret is masked too; references and other values are kept."""
     assert "hunter2" not in masked_code(text, python=False)
     assert masked_code("password: secret://env/A\nshop: north", python=False).endswith("secret://env/A\nshop: north")
@@ -211,6 +211,6 @@ def test_other_code_is_shown_as_it_is(code: str) -> None:
     assert masked_code(code) == code
 
 
-def test_masking_takes_no_longer_on_a_line_without_end() -> None:
+def test_masking_a_very_long_line_finishes_quickly() -> None:
     """Masking a line of more than twice ``MOST_BYTES`` characters finishes without a long wait."""
     assert masked_code("a" * MOST_BYTES + "=" + "'" + "b" * MOST_BYTES)

@@ -78,7 +78,7 @@ def test_every_measured_rule_has_a_sentence_of_its_severity() -> None:
 
 
 @pytest.mark.parametrize("severity", list(Severity))
-def test_no_sentence_speaks_in_notation(severity: Severity) -> None:
+def test_every_sentence_is_short_and_free_of_internal_notation(severity: Severity) -> None:
     """Every sentence is at most 180 characters long, begins in lower case or with Spark, has no final stop and contains
     no internal notation.
     """
@@ -107,7 +107,7 @@ def test_the_sentences_that_also_hold_for_a_query_that_fails_are_listed() -> Non
     assert {rule for rule, text in NOTES.items() if text.startswith("no effect")} == WITHOUT_EFFECT
 
 
-def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
+def test_the_effect_of_a_changed_aggregate_names_open_windows_and_column() -> None:
     """The effect of a changed aggregate over windows names the open windows and the output column."""
     old = with_state(WINDOWED, values=(StateColumn(meaning="sum(source 0.fee)", type="long"),))
     new = with_operator(old, values=(StateColumn(meaning="sum(source 0.tax)", type="long"),))
@@ -119,7 +119,7 @@ def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
 
 
 @pytest.mark.parametrize("before", ["update", "complete"])
-def test_a_change_to_append_says_that_finished_windows_come_out_twice(before: str) -> None:
+def test_the_effect_of_append_mode_states_that_finished_windows_are_written_twice(before: str) -> None:
     """The effect of a change to append mode states that finished windows would be written twice."""
     old = changed(with_state(WINDOWED), output_mode=before)
     new = changed(old, output_mode="append")
@@ -128,7 +128,7 @@ def test_a_change_to_append_says_that_finished_windows_come_out_twice(before: st
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-def test_damage_says_what_a_start_would_do_and_never_that_nothing_is_to_be_done(shape: str) -> None:
+def test_a_damage_finding_states_what_spark_would_do_at_a_start(shape: str) -> None:
     """The finding about each kind of checkpoint damage states what Spark would do, never that nothing is to be done,
     and mentions the approval if the verdict is BACKUP.
     """
@@ -150,7 +150,7 @@ def test_damage_says_what_a_start_would_do_and_never_that_nothing_is_to_be_done(
         (STATEFUL, "foreach", "accept_state_loss"),
     ],
 )
-def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
+def test_a_switch_hint_states_whether_the_input_is_read_again(old: object, sink: str, told: str) -> None:
     """The hint of a switch states whether the input is read again, which follows from the state and from the kind of
     sink.
     """
@@ -167,7 +167,7 @@ def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
         ("foreach", "If not, revert the change; or switch with `--strategy handoff` and accept_state_loss"),
     ],
 )
-def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told: str) -> None:
+def test_the_hint_about_changed_state_code_names_the_option_to_switch(sink: str, told: str) -> None:
     """The hint about changed code in state names the option that switches instead, because the verdict BACKUP alone
     does not switch.
     """
@@ -238,7 +238,7 @@ def costs(base: Manifest) -> str:
         (["transform-with-state TransformWithState"], "its code starts without everything that it has stored"),
     ],
 )
-def test_a_switch_without_state_says_what_is_lost_with_it(kinds: list[str], told: str) -> None:
+def test_the_hint_of_a_switch_without_state_names_what_each_operator_loses(kinds: list[str], told: str) -> None:
     """The hint of a switch without state names what each kind of operator loses: groups, seen keys, waiting rows or
     stored values.
     """
@@ -246,7 +246,7 @@ def test_a_switch_without_state_says_what_is_lost_with_it(kinds: list[str], told
     assert told in costs(changed(STATEFUL, operators=operators))
 
 
-def test_what_spark_refuses_of_a_moved_source_has_the_sources_way_out() -> None:
+def test_a_refused_moved_source_has_the_remedy_of_the_source_finding() -> None:
     """If Spark refuses a moved source, its finding has the same remedy as the finding about the source; without that
     finding it recommends to read the input again.
     """
@@ -266,7 +266,7 @@ def test_what_spark_refuses_of_a_moved_source_has_the_sources_way_out() -> None:
         ("file", {"format": "csv"}, "existing files keep the old columns: a reader of the output would", ELSEWHERE),
     ],
 )
-def test_columns_that_do_not_fit_say_what_the_sink_does(
+def test_the_effect_of_changed_output_columns_depends_on_the_sink(
     kind: str, options: dict[str, str], effect: str, fix: str
 ) -> None:
     """The effect of changed output columns depends on the sink: the first write to a table fails, and existing files
@@ -286,7 +286,7 @@ def test_columns_that_do_not_fit_say_what_the_sink_does(
     assert ("the output table has the old type of s" in found.effect) == (kind == "table")
 
 
-def test_what_spark_says_is_told_without_its_addresses() -> None:
+def test_evidence_of_a_failed_rehearsal_omits_object_addresses() -> None:
     """The evidence of a failed rehearsal contains the error class and its sentence, without addresses of Spark's
     objects.
     """
@@ -296,7 +296,7 @@ def test_what_spark_says_is_told_without_its_addresses() -> None:
     assert found.evidence == "CANNOT_WRITE_STATE_STORE: Error writing files. Cannot commit."
 
 
-def test_operators_are_counted_where_there_are_several() -> None:
+def test_a_finding_numbers_the_operator_if_the_query_has_several() -> None:
     """A finding numbers the stateful operator if the query has several."""
     window, other = with_state(WINDOWED).operators[0], STATEFUL.operators[0]
     old = changed(STATEFUL, operators=(other, window))
@@ -306,7 +306,7 @@ def test_operators_are_counted_where_there_are_several() -> None:
     assert finding.where == "aggregation (stateful operator 2 of 2)"
 
 
-def test_a_renamed_query_is_told_what_to_do() -> None:
+def test_the_renamed_query_hint_recommends_the_deployed_name_or_new_output() -> None:
     """If a new query writes the output of a removed one, the hint recommends to keep the deployed name or to give the
     new query its own output.
     """
@@ -320,21 +320,21 @@ def test_a_renamed_query_is_told_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-def test_damage_that_forbids_a_start_says_where_the_price_is_told(shape: str) -> None:
+def test_the_hint_for_fatal_file_damage_refers_to_recover(shape: str) -> None:
     """The hint for fatal damage of files refers to ``streamkeeper recover``, which lists what each option loses."""
     (finding,) = damage_findings([damage(shape, "state", "seen")])
     of_files = finding.severity is Severity.FATAL and shape not in ("newer-format", "not-a-checkpoint")
     assert ("streamkeeper recover" in finding.hint) is of_files
 
 
-def test_a_hint_that_only_repeats_is_seen() -> None:
+def test_the_check_for_repeated_hints_recognizes_a_repetition() -> None:
     """Control: the check for repeated hints recognizes a repetition and accepts a different or empty hint."""
     assert says_twice("rows would be joined by the new type", "rows are joined by the new type from now on")
     assert not says_twice("rows would be joined by the new type", "see that no row comes later than this")
     assert not says_twice("rows would be joined by the new type", "")
 
 
-def test_a_rules_own_sentence_stays() -> None:
+def test_an_effect_stated_by_a_rule_overrides_the_table() -> None:
     """An effect that a rule states itself is kept instead of the sentence in the table."""
     own = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e", effect="its own")
     bare = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e")
@@ -366,7 +366,7 @@ def test_a_key_of_another_type_shows_the_type(kind: str, told: str) -> None:
         ("update", "table", "each batch would write only the groups that changed"),
     ],
 )
-def test_another_output_mode_says_which_groups_are_written(mode: str, sink: str, told: str) -> None:
+def test_the_effect_of_a_changed_output_mode_states_which_groups_are_written(mode: str, sink: str, told: str) -> None:
     """A changed output mode states which groups each batch would write, and asks to check that a sink function replaces
     earlier results.
     """

@@ -24,7 +24,7 @@ def cases() -> Iterable[tuple[Manifest, Manifest]]:
     for test in (
         test_assess.test_what_touches_state_offsets_or_output_is_breaking,
         test_assess.test_what_is_proven_safe_is_resumed_with_a_note,
-        test_assess.test_what_nothing_can_prove_asks_for_a_backup,
+        test_assess.test_changes_with_unprovable_effect_give_backup,
     ):
         marks: Any = test
         for mark in marks.pytestmark:
@@ -84,7 +84,7 @@ def test_no_finding_contradicts_another(old: Manifest, new: Manifest) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), CASES)
-def test_every_finding_shows_the_change_and_says_what_to_do(old: Manifest, new: Manifest) -> None:
+def test_every_finding_has_evidence_effect_and_a_hint_unless_a_note(old: Manifest, new: Manifest) -> None:
     """Every finding shows both texts or short evidence, has an effect, and has a hint unless it is a note."""
     for found in findings_of(old, new):
         assert ARROW in found.evidence or len(found.evidence) <= _LONGEST
@@ -94,7 +94,7 @@ def test_every_finding_shows_the_change_and_says_what_to_do(old: Manifest, new: 
         assert found.hint or found.severity is Severity.NOTE
 
 
-def test_enough_pairs_are_read() -> None:
+def test_more_than_200_manifest_pairs_are_collected() -> None:
     """More than 200 pairs are collected from the tables of the rules' tests."""
     assert len(CASES) > 200
 

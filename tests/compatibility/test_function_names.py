@@ -16,7 +16,7 @@ def computing(*names: str, meaning: str = NESTED, **fields: object) -> Manifest:
     return changed(STATELESS, columns=(column,), functions=dict.fromkeys(names, "digest"), **fields)
 
 
-def test_a_columns_functions_name_the_numbers_of_its_expression() -> None:
+def test_recorded_column_functions_name_the_numbered_calls_of_its_expression() -> None:
     """The functions recorded for a column name the numbered calls of its expression, inner calls first, also if one
     function is called at two places.
     """
@@ -32,7 +32,7 @@ def test_no_name_is_guessed() -> None:
     assert names_of_both(unknown, nameless) == ({}, {})
 
 
-def test_the_only_function_needs_no_column() -> None:
+def test_the_only_function_of_a_query_is_named_without_a_recorded_column() -> None:
     """The only function of a query is named without a recorded column."""
     assert names_of_both(changed(computing("below/0 device"), columns=()), STATELESS) == ({0: "device"}, {})
 

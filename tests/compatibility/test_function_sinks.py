@@ -54,7 +54,7 @@ def about_columns(old: Manifest, new: Manifest) -> list[Finding]:
     return [each for each in find_changes(old, new) if each.rule == "sink-column-redefined"]
 
 
-def test_a_redefined_column_that_the_function_names_is_asked_about() -> None:
+def test_a_redefined_column_named_by_the_sink_function_gives_backup() -> None:
     """A redefined column that the sink function names gives the verdict BACKUP, because it may be the row's id; the
     finding shows the column, both expressions and the effect.
     """
@@ -119,7 +119,7 @@ def test_a_column_that_changes_by_itself_above_changed_state_is_shown() -> None:
     assert alone.evidence == "column total: `round(sum(x), 2)` → `round(sum(x), 3)`"
 
 
-def test_a_note_about_state_leaves_the_question_about_the_function() -> None:
+def test_replacing_first_by_last_still_gives_backup_for_the_sink_function() -> None:
     """Replacing ``first`` by ``last`` keeps the state, but still gives the verdict BACKUP, because the sink function
     may place rows by that column.
     """
@@ -147,7 +147,7 @@ def test_code_that_computes_columns_is_named() -> None:
     assert found.line == "job.py:3"
 
 
-def test_a_column_that_comes_or_goes_counts_where_the_function_names_it() -> None:
+def test_added_or_removed_columns_are_reported_only_if_the_function_names_them() -> None:
     """An added or removed column is reported only if the sink function names it; a function that passes on whole rows
     does not depend on an added value.
     """
@@ -160,7 +160,7 @@ def test_a_column_that_comes_or_goes_counts_where_the_function_names_it() -> Non
     assert found.evidence == "column removed: `note`"
 
 
-def test_a_column_that_takes_another_name_counts_where_the_function_names_it() -> None:
+def test_a_renamed_column_is_reported_as_removed_if_the_function_used_it() -> None:
     """A renamed column is reported as removed if the sink function named it by the earlier name."""
     old = changed(query(key="source 0.k", x="source 0.x"), sink_columns=("key",))
     new = changed(query(k="source 0.k", x="source 0.x"), sink_columns=())
@@ -168,7 +168,7 @@ def test_a_column_that_takes_another_name_counts_where_the_function_names_it() -
     assert about_columns(changed(old, sink_columns=()), new) == []
 
 
-def test_a_key_of_all_columns_changes_with_a_new_one() -> None:
+def test_an_added_column_is_reported_if_the_key_uses_all_columns() -> None:
     """An added column is reported if the sink function computes a key from all columns, such as a hash of the row."""
     more = unlike(note="source 0.y")
     every = changed(OLD, sink_columns=("*",)), changed(more, sink_columns=("*",))
@@ -187,7 +187,9 @@ def test_a_key_of_all_columns_changes_with_a_new_one() -> None:
     ],
     ids=["code", "rows", "the key of a join", "what reads the same", "a projection", "a filter"],
 )
-def test_a_column_is_another_once_what_computes_it_is(change: dict[str, object], columns: list[str]) -> None:
+def test_a_column_is_redefined_if_its_code_or_lookup_table_changed(
+    change: dict[str, object], columns: list[str]
+) -> None:
     """A column with the same expression counts as redefined if the code that it calls or the table that it is looked up
     in changed, and only if the sink function names it.
     """
@@ -197,7 +199,7 @@ def test_a_column_is_another_once_what_computes_it_is(change: dict[str, object],
     assert about_columns(*unnamed) == []
 
 
-def test_where_whole_rows_go_on_a_table_counts_only_by_its_rows() -> None:
+def test_only_rows_of_a_static_table_count_if_whole_rows_pass_through() -> None:
     """If the sink function passes on whole rows, a static table counts as changed only by its rows, not by the text of
     the plan.
     """
@@ -207,7 +209,7 @@ def test_where_whole_rows_go_on_a_table_counts_only_by_its_rows() -> None:
     assert len(about_columns(old, changed(old, functions={**old.functions, "above/1 rows": "other"}))) == 1
 
 
-def test_a_release_of_before_columns_were_recorded_counts_as_the_candidate_does() -> None:
+def test_a_manifest_without_sink_columns_is_compared_by_the_candidate_columns() -> None:
     """A stored manifest without recorded sink columns is decoded, and is compared by the columns that the candidate's
     function names.
     """
@@ -232,7 +234,7 @@ def test_a_column_that_the_function_reads_and_the_query_lacks_is_refused() -> No
     assert "column removed: `X`" in [each.evidence for each in find_changes(OLD, fewer)]
 
 
-def test_a_column_in_other_letters_is_there_and_one_that_the_deployed_function_lacks_too_is_no_finding() -> None:
+def test_columns_match_without_case_and_an_already_missing_column_is_no_finding() -> None:
     """Columns are matched without regard to case, and a missing column is not reported if the deployed function reads
     it too.
     """

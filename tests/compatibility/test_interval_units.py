@@ -26,7 +26,7 @@ ANY = "interval day to second"
         ),
     ],
 )
-def test_added_to_a_time_the_number_counts(meaning: str, told: str) -> None:
+def test_an_interval_added_to_a_time_is_compared_without_its_unit(meaning: str, told: str) -> None:
     """An interval that is added to a time loses its unit in the compared text, also in nested calls and beside quoted
     names with brackets and commas.
     """
@@ -45,6 +45,6 @@ def test_added_to_a_time_the_number_counts(meaning: str, told: str) -> None:
         "long(0a; source 0.ts)",
     ],
 )
-def test_elsewhere_the_unit_counts(meaning: str) -> None:
+def test_an_interval_used_as_a_value_keeps_its_unit(meaning: str) -> None:
     """An interval that is a value, is computed with or is part of a string keeps its unit."""
     assert in_one_unit(meaning) == meaning

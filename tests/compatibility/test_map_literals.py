@@ -23,7 +23,7 @@ TYPE = ':{"keyType":"string","type":"map","valueContainsNull":false,"valueType":
         ),
     ],
 )
-def test_where_a_value_is_looked_up_the_order_does_not_count(old: str, new: str) -> None:
+def test_entry_order_is_ignored_in_a_map_used_only_for_lookups(old: str, new: str) -> None:
     """The order of entries does not matter in a map that is only looked up, with keys of any type and in nested
     lookups.
     """
@@ -41,7 +41,7 @@ def test_where_a_value_is_looked_up_the_order_does_not_count(old: str, new: str)
         ("getmapvalue([[1.0], [3]]{T}, k)", "getmapvalue([[1.00], [3]]{T}, k)"),
     ],
 )
-def test_other_entries_are_another_map(old: str, new: str) -> None:
+def test_maps_with_different_keys_or_values_differ(old: str, new: str) -> None:
     """Maps differ if values are swapped, a key differs, or a key has a different type or precision."""
     assert in_key_order(old.replace("{T}", TYPE)) != in_key_order(new.replace("{T}", TYPE))
 
@@ -57,7 +57,7 @@ def test_other_entries_are_another_map(old: str, new: str) -> None:
         "getmapvalue([[b, a], [2, 1]]{T}, k)",
     ],
 )
-def test_elsewhere_the_order_counts(meaning: str) -> None:
+def test_entry_order_is_kept_in_a_map_used_as_a_value(meaning: str) -> None:
     """The order is kept where the map itself is a value, in arrays, in strings of the job, and in maps that cannot be
     parsed.
     """

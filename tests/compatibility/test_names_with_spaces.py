@@ -32,7 +32,7 @@ def test_two_names_that_begin_alike_are_two_columns() -> None:
     assert rules(before, with_source(before, schema="`order no` bigint")) == {"source-columns-removed"}
 
 
-def test_a_manifest_of_an_earlier_version_is_the_same_as_todays() -> None:
+def test_an_earlier_manifest_with_unquoted_names_equals_the_current_one() -> None:
     """A manifest of an earlier version, with names not in backticks, equals today's manifest of the same columns."""
     before = changed(with_source(STATELESS, schema="order id bigint\nk string"), output_schema="order id bigint")
     after = changed(with_source(STATELESS, schema="`order id` bigint\nk string"), output_schema="`order id` bigint")
@@ -41,7 +41,7 @@ def test_a_manifest_of_an_earlier_version_is_the_same_as_todays() -> None:
 
 
 @pytest.mark.parametrize("name", ["order id", "order-id"])
-def test_state_is_found_to_be_made_of_such_a_column(name: str) -> None:
+def test_a_column_with_a_space_or_hyphen_is_found_in_the_state(name: str) -> None:
     """A column with a space or a hyphen is found in the state: a changed type is reported, and a changed time zone
     switches if the state contains a time from it.
     """

@@ -25,7 +25,7 @@ ITEMS = "array<struct<d:int,e:decimal(10,2)>>"
         ("array<struct<a:int>", "array<struct<a:bigint>>", None),
     ],
 )
-def test_the_fields_that_differ(before: str, after: str, changed: set[tuple[str, ...]] | None) -> None:
+def test_paths_of_differing_fields_are_returned(before: str, after: str, changed: set[tuple[str, ...]] | None) -> None:
     """The paths of the differing fields are returned, or None if more than fields differs or a type cannot be
     parsed.
     """
@@ -63,7 +63,7 @@ def test_a_field_is_in_use_where_it_or_what_holds_it_is_read(text: str, used: bo
     assert uses_a_field([text], "source 0.v", {("b",), ("c", "d")}) is used
 
 
-def test_of_an_array_inside_of_a_column_other_fields_of_its_elements_do_not_count() -> None:
+def test_reading_a_sibling_field_does_not_mark_inner_array_fields_as_used() -> None:
     """A field of an inner array's elements is in use only if that field or the whole array is read."""
     text = "sum(arrayaggregate(source 0.v.c, 0, lambda(x0, x1: x1.e:integer)))"
     assert not uses_a_field([text], "source 0.v", {("c", "d")})

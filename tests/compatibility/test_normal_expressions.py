@@ -36,7 +36,7 @@ TWO = "tuple2(equalto(2:integer, source 0.n), y)"
         ("if(c, if(d, x, y), z)", "casewhen(z, branches=[tuple2(c, casewhen(y, branches=[tuple2(d, x)]))])"),
     ],
 )
-def test_the_same_value_in_other_words(old: str, new: str) -> None:
+def test_equivalent_conditional_expressions_compare_as_equal(old: str, new: str) -> None:
     """Mutually exclusive branches in a different order, ``if`` as ``case``, and a spelled-out ``coalesce`` compare as
     equal.
     """
@@ -64,7 +64,7 @@ def test_the_same_value_in_other_words(old: str, new: str) -> None:
         ("sum(nullif(c, x, y))", "sum(casewhen(y, branches=[tuple2(c, x)]))"),
     ],
 )
-def test_another_value_stays_another(old: str, new: str) -> None:
+def test_different_conditional_expressions_compare_as_different(old: str, new: str) -> None:
     """Conditional expressions with different values, literals, branches or defaults compare as different."""
     assert in_branch_order(old) != in_branch_order(new)
 
@@ -86,7 +86,7 @@ def test_another_value_stays_another(old: str, new: str) -> None:
         "casewhen(source 0.d, branches=[tuple2(isnotnull(source 0.c), source 0.c)]",
     ],
 )
-def test_elsewhere_the_order_counts(meaning: str) -> None:
+def test_branch_order_is_kept_if_several_branches_may_apply(meaning: str) -> None:
     """The order of branches is kept where several may apply, for other types, for expressions that may vary, in
     strings, and in expressions that cannot be parsed.
     """

@@ -22,7 +22,7 @@ from tests.compatibility.manifests import STATELESS, with_source
         ("delete", "off", ""),
     ],
 )
-def test_a_cleaner_that_is_new_is_not_said_to_be_as_before(before, now, rule) -> None:
+def test_a_source_that_begins_to_clean_its_input_is_reported(before, now, rule) -> None:
     """A source that begins to delete or archive its input is reported as such; one that already does in the deployed
     release has the finding about continued deletion.
     """
@@ -44,7 +44,7 @@ def test_a_cleaner_that_is_new_is_not_said_to_be_as_before(before, now, rule) ->
         ("off", "/in", "", None),
     ],
 )
-def test_files_that_another_query_reads_are_not_cleaned_away(cleaner, other, before, severity) -> None:
+def test_cleaning_files_that_a_second_query_reads_is_refused(cleaner, other, before, severity) -> None:
     """A query that begins to clean files that another query of the job reads is refused; if the deployed job already
     does, it is only noted.
     """

@@ -18,7 +18,7 @@ def described(digest: str, *, digests: int, context: str, plan: str = "Aggregate
     return msgspec.structs.replace(STATEFUL, **changes)
 
 
-def test_code_is_the_same_where_all_that_it_was_made_from_is() -> None:
+def test_digests_of_different_definitions_match_in_an_equal_context() -> None:
     """Digests of two different definitions count as the same code if the context, everything that the code was made
     from, is equal.
     """
@@ -26,14 +26,14 @@ def test_code_is_the_same_where_all_that_it_was_made_from_is() -> None:
     assert find_changes(old, described("b", digests=2, context="c")) == ()
 
 
-def test_in_another_context_a_person_is_asked() -> None:
+def test_digests_of_different_definitions_give_backup_in_different_contexts() -> None:
     """Digests of two definitions in different or unknown contexts give the verdict BACKUP."""
     old = described("a", digests=1, context="c")
     for context in ("d", ""):
         assert verdict_of(find_changes(old, described("b", digests=2, context=context))) is Verdict.BACKUP
 
 
-def test_by_one_definition_another_digest_is_other_code() -> None:
+def test_different_digests_of_one_definition_give_backup() -> None:
     """Negative control: with the same digest definition, different digests give the verdict BACKUP even in an equal
     context.
     """
@@ -41,7 +41,7 @@ def test_by_one_definition_another_digest_is_other_code() -> None:
     assert verdict_of(find_changes(old, described("b", digests=2, context="c"))) is Verdict.BACKUP
 
 
-def test_a_releases_own_code_is_what_its_bundle_holds() -> None:
+def test_a_manifest_described_again_at_a_restart_matches_the_older_one() -> None:
     """A manifest described anew for a restart matches the one that an older version stored, but not if the plan or a
     function's name differs.
     """
@@ -54,7 +54,7 @@ def test_a_releases_own_code_is_what_its_bundle_holds() -> None:
     assert as_described_before(other, stored) == (other, stored)
 
 
-def test_what_older_versions_did_not_record_is_no_difference_at_a_restart() -> None:
+def test_fields_that_older_versions_did_not_record_are_ignored_at_a_restart() -> None:
     """Fields that an older version did not record make no difference when a release is restarted. Negative control: a
     column's changed expression does.
     """
@@ -73,7 +73,7 @@ def test_what_older_versions_did_not_record_is_no_difference_at_a_restart() -> N
     assert without_context(other) != without_context(stored)
 
 
-def test_a_length_in_other_units_is_the_same_above_the_state_too() -> None:
+def test_intervals_in_different_units_are_equal_in_output_columns() -> None:
     """An interval in different units is equal in output columns and their filters; a different length is not."""
 
     def shown(length: str) -> Manifest:

@@ -26,7 +26,7 @@ def test_only_a_column_whose_definition_changed_may_differ() -> None:
     assert columns_that_may_differ("totals", OLD, OLD, ()) == ()
 
 
-def test_a_column_that_came_or_went_is_redefined_unless_it_was_renamed() -> None:
+def test_an_added_or_removed_column_is_redefined_unless_it_was_renamed() -> None:
     """An added or removed column counts as redefined, but not a column that has, or may have, the same expression under
     a new name.
     """
@@ -38,14 +38,14 @@ def test_a_column_that_came_or_went_is_redefined_unless_it_was_renamed() -> None
     assert redefined_columns(OLD, output(k="source 0.k", m="max(source 0.x)", n="count(1)")) == {"s", "m"}
 
 
-def test_another_number_of_a_source_or_table_is_no_other_meaning() -> None:
+def test_a_renumbered_source_or_static_table_redefines_no_column() -> None:
     """A column is not redefined if only the numbers of sources or static tables in its expression changed."""
     before, after = output(k="source 0.k", c="static 0.country"), output(k="source 1.k", c="static 1.country")
     assert redefined_columns(before, after) == frozenset()
     assert redefined_columns(before, output(k="source 1.k", c="static 1.city")) == {"c"}
 
 
-def test_a_definition_that_is_not_known_counts_as_the_same() -> None:
+def test_a_column_with_an_unknown_expression_is_not_redefined() -> None:
     """A column with an unknown expression does not count as redefined, so that a difference in it is reported."""
     for unknown in ("", "udf(?)"):
         assert redefined_columns(OLD, output(k="source 0.k", s=unknown, n="count(1)")) == frozenset()

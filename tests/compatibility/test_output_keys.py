@@ -42,7 +42,7 @@ def into(sink: SinkDescription, manifest: Manifest) -> Manifest:
 
 @pytest.mark.parametrize("base", [STATEFUL, STATELESS], ids=["state", "no state"])
 @pytest.mark.parametrize("mode", ["update", "append"])
-def test_another_expression_of_a_tables_key_is_a_switch(base: Manifest, mode: str) -> None:
+def test_a_changed_expression_of_a_table_key_gives_switch(base: Manifest, mode: str) -> None:
     """A changed expression of a table's key gives the verdict SWITCH with and without state, in update and append mode,
     because existing rows keep the old key.
     """
@@ -56,19 +56,19 @@ def test_another_expression_of_a_tables_key_is_a_switch(base: Manifest, mode: st
     assert "reads the input again" in judged.findings[-1].hint
 
 
-def test_the_same_key_written_otherwise_is_none() -> None:
+def test_the_same_key_expression_in_a_changed_plan_gives_no_finding() -> None:
     """Control: a changed plan or order of columns with the same key expression gives no finding about the key."""
     assert of_keys(STATEFUL, changed(STATEFUL, **OTHER_PLAN)) == []
     assert of_keys(STATEFUL, changed(STATEFUL, columns=STATEFUL.columns[::-1], **OTHER_PLAN)) == []
 
 
-def test_another_value_beside_the_key_is_none() -> None:
+def test_a_changed_value_column_gives_no_finding_about_the_key() -> None:
     """Control: a changed value column beside the key gives no finding about the key."""
     value = msgspec.structs.replace(STATEFUL.columns[1], meaning="multiply(sum(source 0.x), 100:integer)")
     assert of_keys(STATEFUL, changed(STATEFUL, columns=(STATEFUL.columns[0], value), **OTHER_PLAN)) == []
 
 
-def test_a_table_that_each_batch_replaces_keeps_no_old_key() -> None:
+def test_a_changed_key_is_resumed_in_complete_mode() -> None:
     """In complete mode a changed key is resumed, because each batch replaces the table; a change to update mode
     together with the key is breaking.
     """
@@ -78,7 +78,7 @@ def test_a_table_that_each_batch_replaces_keeps_no_old_key() -> None:
     assert [each.severity for each in of_keys(whole, keyed("upper(source 0.k)"))] == [Severity.BREAKING]
 
 
-def test_a_partition_of_files_is_a_place_too() -> None:
+def test_a_changed_partition_column_of_files_is_breaking() -> None:
     """A changed expression of a partition column of files is breaking; without partitions there is no finding."""
     old = into(TO_FILES, STATELESS)
     (finding,) = of_keys(old, keyed("upper(source 0.k)", old))
@@ -87,14 +87,14 @@ def test_a_partition_of_files_is_a_place_too() -> None:
     assert of_keys(whole, keyed("upper(source 0.k)", whole)) == []
 
 
-def test_a_function_has_no_column_that_is_known_to_place_rows() -> None:
+def test_a_query_with_a_sink_function_has_no_key_columns() -> None:
     """A query with a sink function has no key columns in its description, and gives no finding about a key."""
     old = into(SinkDescription(kind="foreach", output="jobs:write", options={}), STATELESS)
     assert placing_columns(old) == ()
     assert of_keys(old, keyed("upper(source 0.k)", old)) == []
 
 
-def test_of_an_unknown_kind_of_sink_every_list_of_columns_counts() -> None:
+def test_every_column_list_option_of_an_unknown_sink_counts_as_a_key() -> None:
     """For an unknown kind of sink every option that lists output columns counts as a key."""
     old = into(SinkDescription(kind="novel", output="x", options={"route": "k", "form": "csv"}), STATELESS)
     assert placing_columns(old) == ("k",)
@@ -107,7 +107,7 @@ def test_a_comma_in_a_name_makes_every_column_a_key() -> None:
     assert placing_columns(changed(STATEFUL, sink=sink)) == ("k", "s")
 
 
-def test_a_grouping_key_that_changed_is_told_once() -> None:
+def test_a_changed_grouping_key_is_reported_once() -> None:
     """A changed grouping key is reported once, by the rule about the state; a further change to the key above it has
     its own finding.
     """
@@ -120,7 +120,7 @@ def test_a_grouping_key_that_changed_is_told_once() -> None:
     assert [each.severity for each in of_keys(STATEFUL, both)] == [Severity.BREAKING]
 
 
-def test_a_key_that_stateful_code_returns_shows_its_other_groups_whole() -> None:
+def test_a_key_returned_by_stateful_code_shows_changed_grouping_columns_in_full() -> None:
     """The finding about a key that stateful code returns shows the changed grouping columns in full."""
     of_code = "FlatMapGroupsInPandasWithState(groupingAttributes=[{}], outputMode=Update)[0]"
     old = keyed(of_code.format("source 0.site, source 0.sensor"))
@@ -130,7 +130,7 @@ def test_a_key_that_stateful_code_returns_shows_its_other_groups_whole() -> None
     assert computed.evidence.startswith("result of the stateful code: ")
 
 
-def test_a_key_that_stateful_code_returns_shows_the_codes_other_setting() -> None:
+def test_a_key_returned_by_stateful_code_names_the_changed_code_setting() -> None:
     """The finding about a key that stateful code returns names the changed setting of that code."""
     code = "FlatMapGroupsInPandasWithState(outputMode=Update, timeout={})[0]"
     keeps = {"kind": "pandas-with-state"}
@@ -151,7 +151,7 @@ def test_a_constant_for_a_null_key_changes_no_row_of_a_table() -> None:
 
 
 @pytest.mark.parametrize("meaning", ["", "?x", "concat(source 0.k, ?total)"])
-def test_a_key_of_which_nothing_is_known_asks_for_a_person(meaning: str) -> None:
+def test_a_key_with_an_unknown_expression_is_opaque_if_the_plan_differs(meaning: str) -> None:
     """A key with an unknown expression is opaque if the plan differs, and no finding if the plan is the same."""
     old, new = keyed(meaning), keyed(meaning, **OTHER_PLAN)
     assert [each.severity for each in of_keys(old, new)] == [Severity.OPAQUE]
@@ -159,7 +159,7 @@ def test_a_key_of_which_nothing_is_known_asks_for_a_person(meaning: str) -> None
     assert of_keys(old, old) == []
 
 
-def test_a_question_mark_in_a_text_is_known() -> None:
+def test_a_question_mark_in_a_string_does_not_mark_an_unknown_expression() -> None:
     """A question mark inside a string does not mark an expression as unknown."""
     text = 'regexpreplace(source 0.k, "a?b":string)'
     assert of_keys(keyed(text), keyed(text, **OTHER_PLAN)) == []
@@ -183,7 +183,7 @@ def test_a_key_that_a_function_computes_goes_by_its_code() -> None:
     assert [each.severity for each in of_keys(old, swapped)] == [Severity.OPAQUE]
 
 
-def test_of_a_manifest_that_names_no_functions_of_a_column_all_count() -> None:
+def test_any_changed_function_is_opaque_if_the_key_functions_are_not_recorded() -> None:
     """If an earlier version recorded no functions for a column, a change to any function is opaque for the key."""
     run = {"functions": {"above/0 shop": "aa", "above/1 label": "bb"}}
     old = keyed(UDF.format(0), run_by=None, **run)
@@ -194,7 +194,7 @@ def test_of_a_manifest_that_names_no_functions_of_a_column_all_count() -> None:
     ] == [Severity.OPAQUE]
 
 
-def test_a_function_that_deduplication_only_carries_may_compute_a_key() -> None:
+def test_a_changed_function_only_carried_by_deduplication_is_opaque_for_its_key() -> None:
     """A changed function whose result the deduplication only carries is noted for the state, and opaque for the key
     that it computes.
     """
@@ -204,7 +204,7 @@ def test_a_function_that_deduplication_only_carries_may_compute_a_key() -> None:
     assert verdict_of(find_changes(old, new)) is Verdict.BACKUP
 
 
-def test_code_that_cannot_be_looked_into_asks_in_another_context() -> None:
+def test_a_key_from_unreadable_code_is_opaque_in_a_different_context() -> None:
     """A key from unreadable code is opaque if its context differs, and no finding in the same context."""
     code = {"functions": {"above/0 shop": f"{UNREADABLE}x"}}
     old = keyed(UDF.format(0), run_by=("above/0 shop",), context="c1", **code)
@@ -212,7 +212,7 @@ def test_code_that_cannot_be_looked_into_asks_in_another_context() -> None:
     assert [each.severity for each in of_keys(old, changed(old, context="c2"))] == [Severity.OPAQUE]
 
 
-def test_a_key_from_another_static_table_asks_for_a_person() -> None:
+def test_a_key_from_a_changed_static_table_is_opaque_or_breaking() -> None:
     """A key looked up in a static table is opaque if the table, its rows or an unrecorded join may differ, and breaking
     if it comes from a different table.
     """
@@ -231,7 +231,7 @@ def test_a_key_from_another_static_table_asks_for_a_person() -> None:
     assert of_keys(unrecorded, old) == []
 
 
-def test_a_source_that_came_renumbers_a_key_and_redefines_none() -> None:
+def test_a_key_renumbered_by_an_added_source_gives_no_finding() -> None:
     """A key whose source is only renumbered by an added source gives no finding; with the same sources a different
     number is breaking.
     """
@@ -244,7 +244,7 @@ def test_a_source_that_came_renumbers_a_key_and_redefines_none() -> None:
 
 
 @pytest.mark.parametrize("base", [STATEFUL, STATELESS], ids=["state", "no state"])
-def test_a_time_zone_that_a_key_is_spelled_in_is_a_switch(base: Manifest) -> None:
+def test_a_changed_time_zone_is_breaking_for_a_time_formatting_key(base: Manifest) -> None:
     """A changed session time zone is breaking for a key that formats a time, and gives no finding for a key without
     times.
     """
@@ -254,7 +254,7 @@ def test_a_time_zone_that_a_key_is_spelled_in_is_a_switch(base: Manifest) -> Non
     assert of_keys(base, changed(base, confs={**base.confs, **IN_ZONE})) == []
 
 
-def test_a_setting_that_a_computed_key_may_depend_on_asks_for_a_person() -> None:
+def test_a_changed_setting_is_opaque_for_a_dependent_computed_key() -> None:
     """A changed setting that a computed key may depend on is opaque; a key that is a plain column gives no finding."""
     legacy = {"spark.sql.legacy.timeParserPolicy": "LEGACY"}
     old = keyed("upper(source 0.k)", STATELESS)
@@ -262,7 +262,7 @@ def test_a_setting_that_a_computed_key_may_depend_on_asks_for_a_person() -> None
     assert of_keys(STATELESS, changed(STATELESS, confs={**STATELESS.confs, **legacy})) == []
 
 
-def test_how_a_key_is_read_from_a_file_counts() -> None:
+def test_a_changed_csv_date_pattern_is_opaque_for_a_key_of_dates() -> None:
     """A changed date pattern of a CSV source is opaque for a key of dates, and gives no finding for a key of
     strings.
     """
@@ -272,7 +272,7 @@ def test_how_a_key_is_read_from_a_file_counts() -> None:
     assert of_keys(keyed("source 0.z", csv), keyed("source 0.z", by_pattern)) == []
 
 
-def test_an_old_manifest_without_meanings_asks_where_the_plan_differs() -> None:
+def test_a_key_without_recorded_expressions_is_opaque_if_the_plan_differs() -> None:
     """With a stored manifest without recorded expressions, the key is opaque if the plan differs, and no finding if it
     is the same.
     """

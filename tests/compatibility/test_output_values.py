@@ -27,7 +27,7 @@ def in_cents(manifest: Manifest, meaning: str = "multiply(100:long, sum(source 0
         ("complete", "the next batch would write every group again, with the new s"),
     ],
 )
-def test_a_value_in_another_unit_says_first_what_keeps_the_old_one(mode: str, effect: str) -> None:
+def test_a_redefined_value_column_note_states_which_rows_keep_old_values(mode: str, effect: str) -> None:
     """A redefined value column is the only finding, a note whose effect states which rows keep the old value in each
     output mode.
     """
@@ -38,7 +38,7 @@ def test_a_value_in_another_unit_says_first_what_keeps_the_old_one(mode: str, ef
     assert verdict_of([finding]) is Verdict.RESUME
 
 
-def test_a_filter_beside_it_is_told_as_well() -> None:
+def test_a_changed_filter_and_a_redefined_column_give_two_findings() -> None:
     """A changed filter beside a redefined column, or filters that are not recorded, gives a second finding about the
     plan.
     """
@@ -48,7 +48,7 @@ def test_a_filter_beside_it_is_told_as_well() -> None:
         assert [each.rule for each in find_changes(STATEFUL, new)] == ["output-column-redefined", "above-state-changed"]
 
 
-def test_what_follows_from_the_state_is_told_by_its_rules() -> None:
+def test_a_column_redefined_by_an_aggregate_is_reported_only_by_the_aggregate() -> None:
     """A column that is redefined by a changed aggregate is reported only by the finding about the aggregate."""
     other = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.y)", type="long"),))
     new = changed(
@@ -72,18 +72,18 @@ def test_a_changed_cast_above_a_changed_state_refers_to_the_finding_about_the_st
     assert "another finding" not in alone.effect
 
 
-def test_a_column_of_which_nothing_is_known_is_told_by_the_plan() -> None:
+def test_a_column_with_an_unknown_expression_is_covered_by_the_changed_plan() -> None:
     """Control: a column with an unknown expression counts as unchanged, and the changed plan is reported instead."""
     assert [each.rule for each in find_changes(STATEFUL, in_cents(STATEFUL, "?s"))] == ["above-state-changed"]
 
 
-def test_without_state_every_row_is_written_once() -> None:
+def test_a_redefined_column_without_state_is_a_stateless_change() -> None:
     """A redefined column of a query without state is reported as a stateless change."""
     new = changed(in_cents(STATELESS, "multiply(2:long, source 0.x)"), plan=f"{STATELESS.plan} ")
     assert [each.rule for each in find_changes(STATELESS, new)] == ["stateless-change"]
 
 
-def test_a_filter_above_that_is_written_into_the_same_node_is_told() -> None:
+def test_an_added_filter_above_renamed_state_columns_is_reported() -> None:
     """An added filter above the state is reported although the state's text differs only by names; renamed columns
     alone are reported as rewritten.
     """

@@ -28,7 +28,7 @@ def rules(old: Manifest, new: Manifest) -> list[str]:
 @pytest.mark.parametrize(
     ("manifest", "rule"), [(OPAQUE, "code-in-state-unreadable"), (HIDDEN, "sink-function-unreadable")]
 )
-def test_what_cannot_be_read_is_equal_only_where_all_around_it_is(manifest: Manifest, rule: str) -> None:
+def test_unreadable_code_is_unchanged_only_in_an_equal_context(manifest: Manifest, rule: str) -> None:
     """Unreadable code counts as unchanged only in the same known context and with the same settings; otherwise its
     opaque finding is reported.
     """
@@ -41,7 +41,7 @@ def test_what_cannot_be_read_is_equal_only_where_all_around_it_is(manifest: Mani
     assert rule in rules(manifest, changed(manifest, confs=confs))
 
 
-def test_a_difference_by_value_counts_in_the_same_context_too() -> None:
+def test_unreadable_code_with_a_different_digest_is_changed_in_any_context() -> None:
     """Unreadable code with a different digest counts as changed even in the same context, because a param may have
     changed a value in it.
     """
@@ -74,7 +74,7 @@ def test_code_that_is_carried_past_the_state_is_noted_only(
         assert (verdict_of(findings) is Verdict.RESUME) == (rule == "code-beside-state-changed")
 
 
-def test_carried_code_that_cannot_be_looked_into_is_not_asked_about() -> None:
+def test_unreadable_carried_code_gives_no_finding() -> None:
     """Unreadable code that the state only carries gives no finding in a different context; without the record that it
     is carried it does.
     """
@@ -83,7 +83,7 @@ def test_carried_code_that_cannot_be_looked_into_is_not_asked_about() -> None:
     assert rules(OPAQUE, changed(old, context="other")) == ["code-in-state-unreadable"]
 
 
-def test_a_manifest_of_before_it_was_known_what_is_carried_is_the_same_otherwise() -> None:
+def test_an_older_manifest_without_carried_code_equals_the_current_one() -> None:
     """A manifest of an older release, without a record of carried code, equals today's manifest of the same code."""
     before = changed(CARRIED, carried=())
     assert rules(before, CARRIED) == rules(CARRIED, before) == []
@@ -94,7 +94,7 @@ def test_a_context_alone_is_no_difference() -> None:
     assert rules(changed(STATEFUL, context="one"), changed(STATEFUL, context="other")) == []
 
 
-def test_a_function_that_names_another_table_is_asked_about() -> None:
+def test_a_sink_function_with_a_different_table_name_gives_backup() -> None:
     """A changed sink function that contains a different table name gives BACKUP, because it may write elsewhere; the
     evidence shows both texts.
     """
@@ -105,7 +105,7 @@ def test_a_function_that_names_another_table_is_asked_about() -> None:
     assert verdict_of(found) is Verdict.BACKUP
 
 
-def test_a_function_that_may_choose_another_of_its_names_is_asked_about() -> None:
+def test_a_sink_function_with_a_changed_routing_may_write_elsewhere() -> None:
     """A changed sink function with the same names but a different routing gives a finding that it may write
     elsewhere.
     """
@@ -123,7 +123,7 @@ def test_a_function_that_writes_where_it_did_is_resumed_with_a_note() -> None:
     assert verdict_of(found) is Verdict.RESUME
 
 
-def test_a_manifest_of_before_names_were_kept_says_nothing_of_them() -> None:
+def test_an_older_manifest_without_sink_names_equals_the_current_one() -> None:
     """A stored manifest without recorded sink names is decoded, and equals today's manifest of the same function."""
     stored = from_json(to_json(WRITES).replace(b',"sink_names":["append","orders"]', b""), Manifest, where="stored")
     assert stored.sink_names is None
@@ -144,7 +144,7 @@ RENAMED = changed(STATEFUL, functions={"below/0 f": "aa"}, essentials={"below/0 
     ],
     ids=["the same", "other code", "proven otherwise", "names count"],
 )
-def test_a_function_counts_without_its_local_names_where_both_say_that_they_do_not_count(
+def test_renamed_local_variables_are_a_note_only_if_both_manifests_prove_it(
     essentials: dict[str, str], expected: list[str]
 ) -> None:
     """A function with renamed local variables is noted as such only if both manifests record the same digest without
@@ -169,7 +169,7 @@ WRITTEN = changed(STATEFUL, functions={"below/0 f": "aa"}, rewritten={"below/0 f
     ],
     ids=["the same", "the same text", "other code", "proven otherwise", "not proven", "unreadable"],
 )
-def test_a_function_that_does_the_same_in_other_words_is_a_note(
+def test_a_function_proven_equivalent_by_its_form_digest_is_a_note(
     after: str, rewritten: dict[str, str], expected: list[str]
 ) -> None:
     """A function that is proven equivalent by the same form digest in both manifests is a note; without that proof, or
@@ -179,7 +179,7 @@ def test_a_function_that_does_the_same_in_other_words_is_a_note(
     assert rules(WRITTEN, other) == expected
 
 
-def test_a_function_with_other_names_alone_has_one_note() -> None:
+def test_a_function_with_only_renamed_local_variables_has_one_note() -> None:
     """A function whose local variables were renamed has only the note about the renaming, although its form digest is
     equal too.
     """
@@ -187,7 +187,7 @@ def test_a_function_with_other_names_alone_has_one_note() -> None:
     assert rules(old, changed(old, functions={"below/0 f": "bb"})) == ["local-variables-renamed"]
 
 
-def test_a_sinks_function_in_other_words_writes_where_it_did() -> None:
+def test_an_equivalent_rewrite_of_a_sink_function_is_resumed_with_a_note() -> None:
     """An equivalent rewrite of a sink function is resumed with a note, even if its routing digest differs."""
     old = changed(WRITES, rewritten={"sink/function": "form 1:e"})
     new = changed(old, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
@@ -211,7 +211,7 @@ JOINED_ROWS = changed(STATEFUL, functions={"below/0 rows": "aa"}, essentials={"b
     ],
     ids=["another order", "the same", "other rows", "proven otherwise", "order counts now", "another place"],
 )
-def test_rows_count_without_their_order_where_both_say_that_it_does_not_count(
+def test_reordered_job_rows_are_a_note_only_if_both_manifests_prove_it(
     functions: dict[str, str], essentials: dict[str, str], expected: list[str]
 ) -> None:
     """Rows made in the job's code in a different order are noted only if both manifests record the same digest without
@@ -221,7 +221,7 @@ def test_rows_count_without_their_order_where_both_say_that_it_does_not_count(
     assert rules(JOINED_ROWS, other) == rules(other, JOINED_ROWS) == expected
 
 
-def test_a_release_of_before_essentials_were_recorded_is_the_same_otherwise() -> None:
+def test_an_older_manifest_without_the_unordered_digest_equals_the_current_one() -> None:
     """A stored manifest without that digest equals today's manifest of the same rows, and rows in a different order
     count as changed.
     """
@@ -244,7 +244,7 @@ PROCESSOR = {
         ({}, "the class given to transformWithState, on which the state of the aggregation depends"),
     ],
 )
-def test_the_wrapper_of_a_stateful_class_goes_by_the_class(parts: dict[str, CodePart], told: str) -> None:
+def test_a_finding_about_transform_with_state_names_the_stateful_class(parts: dict[str, CodePart], told: str) -> None:
     """A finding about code of ``transformWithState`` names the job's stateful class, not the name of PySpark's
     wrapper.
     """

@@ -75,7 +75,7 @@ def findings_of(old: Manifest, new: Manifest, *observed: Finding) -> dict[str, F
         ),
     ],
 )
-def test_an_expression_has_the_words_of_its_author(meaning: str, text: str, former: str) -> None:
+def test_an_expression_is_shown_as_written_in_the_job_code(meaning: str, text: str, former: str) -> None:
     """An expression is shown as in the job's code, with SQL's function names and operators, and with sources where two
     columns have the same name.
     """
@@ -93,7 +93,7 @@ def test_another_column_type_of_a_static_table_is_shown() -> None:
     assert shown.startswith("right side of the join: `csv files (/in/places.csv")
 
 
-def test_todays_date_and_the_time_are_told_apart() -> None:
+def test_current_date_and_current_timestamp_are_shown_as_two_functions() -> None:
     """``current_date()`` and ``current_timestamp()`` are shown as two different functions."""
     today = "currentbatchtimestamp(in session, dataType=date, timestampMs=0)"
     shown = expression_change(today, today.replace("date", "timestamp"))
@@ -223,7 +223,7 @@ def test_a_key_that_is_a_cast_is_shown_as_a_cast() -> None:
     assert found.evidence == "`ts` → `cast(ts as date)`; type: `timestamp` → `date`"
 
 
-def test_a_batch_that_was_not_rehearsed_is_to_be_watched() -> None:
+def test_the_hint_for_an_unrehearsed_batch_recommends_to_watch_the_first_batch() -> None:
     """The hint for a batch that was not rehearsed recommends to watch the candidate's first batch."""
     assert not_rehearsed("state is missing", damaged=True).hint.endswith(
         "if the candidate is deployed, watch its first batch"
@@ -236,7 +236,7 @@ def test_another_kind_of_sink_is_shown_with_its_outputs() -> None:
     assert found.evidence == "`table sqlite:/db#totals` → `foreach job:write`"
 
 
-def test_another_column_for_stateful_code_asks_for_an_action_only_if_it_is_read() -> None:
+def test_changed_columns_for_stateful_code_require_action_only_if_read() -> None:
     """The hint about changed columns for stateful code states that no action is needed if the code reads no removed
     column.
     """
@@ -261,7 +261,7 @@ def test_a_longer_watermark_of_a_join_is_not_about_groups() -> None:
     assert "miss its matches" not in groups["watermark-delay-increased"].effect
 
 
-def test_the_number_of_partitions_is_not_the_size_of_a_batch() -> None:
+def test_min_partitions_and_max_files_per_trigger_have_different_effects() -> None:
     """The effect of ``minPartitions`` is a different number of tasks, and the effect of ``maxFilesPerTrigger`` is a
     different batch size.
     """
@@ -288,7 +288,7 @@ def test_an_output_that_does_not_fit_names_one_remedy() -> None:
     assert found.evidence == "table t does not fit the query: its key is (a)"
 
 
-def test_a_rehearsal_without_rows_expects_no_deploy() -> None:
+def test_the_hint_for_a_rehearsal_without_rows_is_conditional_on_a_deploy() -> None:
     """The hint for a rehearsal without rows is conditional on a deploy, and the evidence states how many batches were
     searched at most.
     """
@@ -303,7 +303,7 @@ def of_function(manifest: Manifest, digest: str = "a") -> Manifest:
     return changed(manifest, sink=_FUNCTION, functions=functions)
 
 
-def test_beside_a_change_of_state_an_approval_does_not_promise_a_switch_of_a_function() -> None:
+def test_changed_sink_code_with_changed_state_requires_accept_state_loss() -> None:
     """Beside a changed state of a query with a sink function, the hint about changed code states that the deploy is
     refused unless accept_state_loss is given.
     """
@@ -318,7 +318,7 @@ def test_beside_a_change_of_state_an_approval_does_not_promise_a_switch_of_a_fun
     )
 
 
-def test_no_finding_recommends_a_switch_that_another_one_makes_impossible() -> None:
+def test_no_finding_recommends_a_switch_that_another_finding_rules_out() -> None:
     """If one finding makes a switch impossible, no other finding recommends accept_state_loss."""
     new = of_function(with_operator(STATEFUL, values=(StateColumn(meaning="max(source 0.x)", type="long"),)))
     hints = {rule: each.hint for rule, each in findings_of(STATEFUL, new).items() if each.severity is not Severity.NOTE}
@@ -326,7 +326,7 @@ def test_no_finding_recommends_a_switch_that_another_one_makes_impossible() -> N
     assert not any("accept_state_loss" in hint for hint in hints.values())
 
 
-def test_beside_a_fatal_finding_a_switch_comes_second() -> None:
+def test_the_hint_after_a_failed_rehearsal_recommends_a_revert_before_a_switch() -> None:
     """Beside a failed rehearsal the hint first recommends to revert the change as a possible cause, and then the
     switch. Negative control: a lost checkpoint is not blamed on the change.
     """
@@ -372,7 +372,7 @@ def test_the_function_of_a_new_kind_of_sink_is_explained_by_the_kind() -> None:
     assert "unexplained-difference" in {each.rule for each in find_changes(STATEFUL, function)}
 
 
-def test_a_function_before_another_is_not_compared_with_that_one() -> None:
+def test_a_function_added_before_an_existing_one_is_reported_as_added() -> None:
     """A function that is added before an existing one is reported as added, and the existing one is not reported;
     removing it is reported as a removal.
     """
@@ -389,7 +389,7 @@ def test_a_function_before_another_is_not_compared_with_that_one() -> None:
     assert removed.evidence.startswith("removed: the candidate does not call it; ")
 
 
-def test_a_function_that_runs_elsewhere_is_not_shown_as_another_one() -> None:
+def test_an_unchanged_function_moved_above_the_state_is_shown_as_the_same() -> None:
     """An unchanged function that moved from below to above the state is reported as the same function in a different
     place.
     """
@@ -457,7 +457,7 @@ def test_an_added_or_removed_function_names_the_calls_that_others_may_have_taken
         (("k", "s"), ("k", "s"), "s of new rows would be computed differently from s of the rows written so far. If"),
     ],
 )
-def test_a_column_that_came_or_went_is_not_called_computed_differently(
+def test_added_removed_and_redefined_columns_have_distinct_effects(
     columns: tuple[str, ...], other: tuple[str, ...], effect: str
 ) -> None:
     """The effect of an added, removed or redefined column that a sink function uses is worded for that kind of
@@ -485,7 +485,7 @@ def test_a_column_that_came_or_went_is_not_called_computed_differently(
         ("read_uncommitted", "records of aborted and of open transactions would be read from now on"),
     ],
 )
-def test_an_option_that_selects_records_has_its_own_effect(value: str, effect: str) -> None:
+def test_a_changed_kafka_isolation_level_has_an_effect_about_transactions(value: str, effect: str) -> None:
     """A changed isolation level of a Kafka source has an effect about records of aborted and open transactions, and the
     hint states that no switch is possible.
     """
@@ -499,7 +499,7 @@ def test_an_option_that_selects_records_has_its_own_effect(value: str, effect: s
     assert found.hint.startswith("no switch is possible for this change, so the deploy is refused: revert the change")
 
 
-def test_an_option_of_fetching_names_what_differs() -> None:
+def test_the_effect_of_include_headers_names_the_added_column() -> None:
     """The effect of Kafka's ``includeHeaders`` states that the same rows are read with an added column ``headers``."""
     kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
     new = with_source(kafka, options={"includeheaders": "true"})
@@ -532,7 +532,7 @@ def test_another_number_of_columns_that_a_join_stores_is_shown_as_removed_and_ad
     assert found["join-column-changed"].effect.startswith("Spark would reject the state, because rows waiting in the")
 
 
-def test_a_difference_below_the_state_does_not_deny_a_changed_output() -> None:
+def test_a_rewritten_plan_note_refers_to_the_finding_about_the_output() -> None:
     """Beside an added output column, the note about a rewritten plan claims no effect on the state only, and refers to
     the finding about the output.
     """
@@ -586,7 +586,7 @@ def test_the_first_line_says_whether_a_switch_is_possible(
     assert ("query q: SWITCH\n" in text) is (switch is Switch.POSSIBLE)
 
 
-def test_an_output_that_cannot_be_rebuilt_says_that_the_deploy_is_refused_and_what_is_possible() -> None:
+def test_the_hint_for_an_output_that_cannot_be_rebuilt_names_the_alternatives() -> None:
     """The hint for an output that cannot be rebuilt states that the deploy is refused, and recommends to revert the
     change or to run a new query.
     """
@@ -659,7 +659,7 @@ def parsed(text: str, **types: str) -> str:
         ),
     ],
 )
-def test_of_the_schema_of_a_parser_only_the_field_that_differs_is_shown(
+def test_only_the_differing_field_of_a_parser_schema_is_shown(
     text: str, changed_to: dict[str, str], shown: str
 ) -> None:
     """If only a parser's schema differs, the evidence shows the changed or added field. Negative control: a difference
@@ -741,7 +741,7 @@ def test_the_cause_of_a_failure_is_named_once() -> None:
     assert evidence.startswith("aggregation: aggregate added: `count(x)` (batch 1 succeeded")
 
 
-def test_a_fixed_list_of_partitions_is_not_called_another_name() -> None:
+def test_the_effect_of_a_fixed_partition_list_mentions_unread_later_partitions() -> None:
     """Subscribing to a fixed list of partitions has the effect that later partitions are not read; a pattern only
     continues every partition at its offset.
     """
@@ -774,7 +774,7 @@ def test_every_request_for_an_approval_says_when_to_approve() -> None:
         assert told in findings_of(old, new)[rule].hint
 
 
-def test_a_longer_watermark_does_not_say_both_that_late_rows_are_accepted_and_that_they_stay_late() -> None:
+def test_a_longer_watermark_without_evictions_has_consistent_effect_and_hint() -> None:
     """For a longer watermark over state without evictions, the effect states when more late rows are accepted, and the
     hint why no action is needed.
     """
@@ -795,7 +795,7 @@ def test_a_longer_watermark_does_not_say_both_that_late_rows_are_accepted_and_th
         ("availableNow", "5 seconds", "the query would keep running and read new input at this interval"),
     ],
 )
-def test_a_trigger_with_which_a_query_ends_is_not_only_another_time(before: str, after: str, effect: str) -> None:
+def test_a_change_to_available_now_states_that_the_query_terminates(before: str, after: str, effect: str) -> None:
     """A change to or from ``availableNow`` states that the query terminates or keeps running; a changed interval states
     other batch times.
     """
@@ -831,7 +831,7 @@ def test_a_limit_is_shown_as_a_number() -> None:
     assert findings_of(*limits)["limit-changed"].evidence == "limit: `3` → `6`"
 
 
-def test_an_effect_has_one_condition() -> None:
+def test_only_effects_about_renamed_things_begin_with_a_condition() -> None:
     """Only sentences about renamed things begin with a condition, so that the added condition of a failed rehearsal is
     the only one.
     """
@@ -899,7 +899,9 @@ def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() 
         ("join", "", "append", "rows waiting for a match are lost"),
     ],
 )
-def test_the_cost_of_another_operator_is_that_of_the_candidates(before: str, after: str, mode: str, lost: str) -> None:
+def test_the_cost_of_a_switch_names_what_the_candidate_operator_starts_without(
+    before: str, after: str, mode: str, lost: str
+) -> None:
     """The cost of a switch to a different operator names what the candidate's operator starts without, or what is lost
     if it keeps no state.
     """
@@ -915,7 +917,7 @@ def test_the_cost_of_another_operator_is_that_of_the_candidates(before: str, aft
     assert f"with empty state: {lost}" in finding.hint
 
 
-def test_a_function_that_is_no_longer_called_is_not_changed_code_that_continues() -> None:
+def test_added_and_removed_functions_are_not_worded_as_changed_code() -> None:
     """The effect of an added or removed function states that state computed with it or without it is continued, also
     beside a failed rehearsal; changed code has its own wording.
     """
@@ -934,7 +936,7 @@ def test_a_function_that_is_no_longer_called_is_not_changed_code_that_continues(
     assert findings_of(old, other)["code-in-state-changed"].effect.startswith("the changed code would continue")
 
 
-def test_a_table_with_other_columns_says_what_is_possible_and_what_does_not_help() -> None:
+def test_the_hint_for_changed_table_columns_names_a_possible_interval_trigger() -> None:
     """The hint for changed columns of a table names an interval trigger if that makes the switch possible, and states
     that changing the table by hand does not help.
     """
@@ -949,7 +951,7 @@ def test_a_table_with_other_columns_says_what_is_possible_and_what_does_not_help
     assert "interval trigger" not in findings_of(STATEFUL, cleaned)["output-column-added"].hint
 
 
-def test_a_switch_of_files_says_where_they_go_and_which_readers_follow() -> None:
+def test_the_hint_for_changed_files_names_the_new_directory_and_read_serving() -> None:
     """The hint of a switch that changes files names the new directory and ``read_serving``, which reads both. Negative
     control: a change of state alone does not mention a directory.
     """
@@ -967,7 +969,7 @@ def test_a_switch_of_files_says_where_they_go_and_which_readers_follow() -> None
     assert "directory" not in findings_of(old, state)["aggregate-function-changed"].hint
 
 
-def test_a_changed_step_of_a_plan_has_its_place_beside_an_added_one() -> None:
+def test_a_changed_plan_line_is_placed_relative_to_an_added_one() -> None:
     """A changed line of a plan beside an added one is shown as below or above it. Negative control: not in a plan with
     branches.
     """
@@ -986,7 +988,7 @@ def test_a_changed_step_of_a_plan_has_its_place_beside_an_added_one() -> None:
     assert "below" not in findings_of(changed(old, plan=f"Union\n:- {old.plan}"), union)["stateless-change"].evidence
 
 
-def test_a_step_that_follows_another_is_shown() -> None:
+def test_a_filter_added_after_a_long_table_description_is_shown() -> None:
     """A filter that is added after a long description of a table is shown, beside a changed join."""
     side = f"right: {_TABLE % 'string'}".replace("/in/", "/in/a/long/way/to/the/static/tables/of/this/job/")
     checks = "where isnotnull(static 0.fee) and isnotnull(static 0.k) and lessthan(2:integer, static 0.fee)"

@@ -20,13 +20,13 @@ from tests.compatibility.manifests import STATEFUL
         ("DIVIDE_BY_ZERO", Severity.FATAL, "fails-on-the-last-batch"),
     ],
 )
-def test_what_a_new_version_would_mend_is_told_from_what_fails_anywhere(error_class, severity, rule) -> None:
+def test_refused_state_is_breaking_and_a_failing_query_is_fatal(error_class, severity, rule) -> None:
     """State that Spark refuses and a table that does not fit are breaking; a query that fails by itself is fatal."""
     found = rehearsal_failed(error_class, "told", 3, again=True)
     assert (found.severity, found.rule) == (severity, rule)
 
 
-def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
+def test_only_a_failed_rerun_states_that_the_batch_succeeded_before() -> None:
     """Only a failed rerun of a committed batch states that the batch succeeded with the deployed release; a later batch
     and a failed copy do not.
     """
@@ -39,7 +39,7 @@ def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
     assert (none.where, none.evidence) == ("rehearsal", "CHECKPOINT_NOT_CLONED: told")
 
 
-def test_words_of_the_jobs_own_function_are_not_taken_for_sparks() -> None:
+def test_a_job_error_that_resembles_one_of_spark_is_fatal() -> None:
     """An error of the job's function is fatal although its message resembles one of Spark's. Negative control: Spark's
     own error with these words is a refusal by Spark.
     """
@@ -48,7 +48,7 @@ def test_words_of_the_jobs_own_function_are_not_taken_for_sparks() -> None:
     assert rehearsal_failed("IllegalStateException", "batch 3 doesn't exist", 3, again=True).rule == "refused-by-spark"
 
 
-def test_a_crash_inside_spark_is_a_switch_where_the_plans_show_that_the_state_does_not_fit() -> None:
+def test_a_crash_inside_spark_is_breaking_if_another_finding_explains_it() -> None:
     """A NullPointerException inside Spark is breaking if another breaking finding explains it; without one, or for
     errors of the query itself, the finding stays fatal.
     """
@@ -99,7 +99,7 @@ def test_a_failed_batch_names_the_changed_code() -> None:
     assert found.evidence == f"code in state changed in aggregation: `c` ({failed.evidence})"
 
 
-def test_a_crash_and_a_changed_key_together_ask_for_a_switch() -> None:
+def test_a_crash_inside_spark_gives_switch_with_a_changed_output_mode() -> None:
     """A crash inside Spark gives REFUSE for an unchanged query, and SWITCH together with a changed output mode."""
     crashed = rehearsal_failed("NullPointerException", "None", 2, again=True)
     changed = msgspec.structs.replace(STATEFUL, output_mode="append")
@@ -115,7 +115,7 @@ def test_a_rehearsal_without_rows_is_a_note() -> None:
     assert "functions" in effect_of(found.rule, found.severity)
 
 
-def test_a_python_worker_that_starts_too_late_says_nothing_about_the_candidate() -> None:
+def test_a_python_worker_that_starts_too_late_is_opaque() -> None:
     """A Python worker that starts too late on an overloaded machine is opaque. Negative control: any other socket
     timeout stays a fatal failure.
     """

@@ -37,7 +37,7 @@ def test_text_says_that_nothing_changed() -> None:
     assert "query totals: RESUME, nothing changed\n" in render_text(assess({"totals": STATEFUL}, {"totals": STATEFUL}))
 
 
-def test_a_deploys_report_says_what_it_does_and_a_first_one_speaks_of_no_other() -> None:
+def test_a_deploy_report_states_its_decision_and_path() -> None:
     """A deploy's report states its decision and path: a first release starts in a new version without mention of a
     deployed one, and a requested rebuild is named as such.
     """
@@ -67,13 +67,13 @@ def test_markdown_keeps_its_table_whole() -> None:
     assert row.endswith(r"| \`5 seconds\` → \`a\|b<br>c\` | no action is needed if this is intended |")
 
 
-def test_markdown_shows_the_fields_of_a_type() -> None:
+def test_angle_brackets_in_evidence_are_escaped_in_markdown() -> None:
     """Angle brackets in evidence, as in struct types, are escaped in Markdown."""
     new = changed(STATEFUL, trigger="struct<a: int> or x < 5")
     assert r"→ \`struct\<a: int> or x \< 5\`" in render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
 
 
-def test_a_report_of_an_older_release_is_shown_without_what_it_does_not_say() -> None:
+def test_an_older_report_without_effects_is_shown_without_that_line() -> None:
     """A stored report of an older release, whose findings have no effect, is shown without that line."""
     stored = {"rule": "old-rule", "severity": "note", "where": "w", "evidence": "a -> b"}
     older = {"verdict": 0, "queries": {"q": {"verdict": 0, "findings": [stored]}}}

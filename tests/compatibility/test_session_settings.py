@@ -114,7 +114,7 @@ def test_every_proof_has_a_change_that_it_covers() -> None:
 
 
 @pytest.mark.parametrize(("proof", "condition"), [(proof.name, name) for proof in PROOFS for name in proof.relies_on])
-def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: str) -> None:
+def test_a_proof_fails_if_any_one_of_its_conditions_is_not_met(proof: str, condition: str) -> None:
     """If any one condition of a proof does not hold, the same change of a setting gives SWITCH instead of RESUME."""
     key, before, after = PROVEN[proof]
     if condition == "errors until now":
@@ -125,7 +125,7 @@ def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: 
 
 
 @pytest.mark.parametrize("key", sorted(MEANING))
-def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
+def test_a_setting_that_changes_row_meaning_gives_switch_without_a_proof(key: str) -> None:
     """On a query that no proof covers, every setting that changes what rows mean gives SWITCH, unless it affects only
     writing; without state it still has a finding.
     """
@@ -137,30 +137,30 @@ def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", sorted(TUNING | PINNED))
-def test_tuning_and_what_is_pinned_goes_on(key: str) -> None:
+def test_tuning_settings_and_pinned_settings_are_resumed(key: str) -> None:
     """Every setting for tuning, and every one that the checkpoint pins, is resumed."""
     assert verdict(STATEFUL, key, "1", "2") is Verdict.RESUME
 
 
-def test_what_nobody_has_judged_is_meaning() -> None:
+def test_an_unknown_spark_sql_setting_gives_switch() -> None:
     """An unknown ``spark.sql`` setting gives SWITCH."""
     assert verdict(STATEFUL, "spark.sql.of.tomorrow", "1", "2") is Verdict.SWITCH
 
 
-def test_a_hadoop_setting_that_readers_take_is_meaning() -> None:
+def test_a_changed_hadoop_setting_used_by_readers_gives_switch() -> None:
     """A changed Hadoop setting that readers use gives SWITCH, also if its name contains no format."""
     parquet = with_source(STATEFUL, options={"format": "parquet"})
     assert verdict(parquet, "spark.hadoop.parquet.strings.signed-min-max.enabled", "a", "b") is Verdict.SWITCH
     assert verdict(STATEFUL, "spark.hadoop.textinputformat.record.delimiter", "a", "b") is Verdict.SWITCH
 
 
-def test_other_jars_below_state_are_looked_at_by_a_person() -> None:
+def test_changed_jars_give_backup_only_with_state() -> None:
     """Changed jars give BACKUP for a query with state, and RESUME for one without."""
     assert verdict(STATEFUL, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.BACKUP
     assert verdict(STATELESS, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.RESUME
 
 
-def test_errors_switched_on_are_looked_at_by_a_person_even_without_state() -> None:
+def test_switching_ansi_mode_on_gives_backup_even_without_state() -> None:
     """Switching ANSI mode on gives BACKUP even without state, because future rows may fail; switching it off is
     resumed.
     """
@@ -198,7 +198,7 @@ def test_another_spark_is_a_finding_of_its_own_beside_others(version: str) -> No
     ("key", "strict", "lenient"),
     [("spark.sql.files.ignoreMissingFiles", "false", "true"), ("spark.sql.mapKeyDedupPolicy", "EXCEPTION", "LAST_WIN")],
 )
-def test_state_made_without_errors_holds_when_they_are_passed_over(key: str, strict: str, lenient: str) -> None:
+def test_a_change_from_failing_to_ignoring_errors_is_resumed(key: str, strict: str, lenient: str) -> None:
     """A change from failing to ignoring errors is resumed, also from an unset default; the reverse gives SWITCH with
     state and BACKUP without.
     """
@@ -213,7 +213,7 @@ EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 
 @pytest.mark.parametrize(("value", "expected"), [("false", Verdict.RESUME), ("true", Verdict.SWITCH)])
-def test_a_layout_that_an_older_spark_has_no_setting_for_is_its_only_one(value: str, expected: Verdict) -> None:
+def test_a_spark_without_named_sources_is_resumed_if_they_are_switched_off(value: str, expected: Verdict) -> None:
     """Spark 4.1 has no setting for named sources: a change to or from a Spark that has them switched off is resumed.
 
     Negative control: switched on, they are a different layout and give SWITCH.

@@ -102,12 +102,12 @@ def market(countries: str) -> str:
         ("count(1:integer)", "count(source 0.k)", "`count(*)` → `count(k)`"),
     ],
 )
-def test_a_change_reads_as_its_author_wrote_it(before: str, after: str, told: str) -> None:
+def test_a_changed_expression_is_shown_as_sql_cut_to_the_difference(before: str, after: str, told: str) -> None:
     """A changed expression is shown with column names and SQL functions and operators, cut to the part that differs."""
     assert expression_change(before, after) == told
 
 
-def test_rows_of_the_job_are_said_to_be_others() -> None:
+def test_changed_rows_made_in_job_code_are_shown_without_digests() -> None:
     """Different rows made in the job's code are shown as other rows, without their digests."""
     rows = "right: LocalRelation(data=r {}, isStreaming=False)"
     told = expression_change(rows.format("f7" * 32), rows.format("55" * 32))
@@ -134,7 +134,7 @@ def test_rows_of_the_job_are_said_to_be_others() -> None:
         ),
     ],
 )
-def test_of_two_values_only_the_parts_that_differ_are_told(before: object, after: object, told: str) -> None:
+def test_only_the_differing_parts_of_two_nested_values_are_shown(before: object, after: object, told: str) -> None:
     """Of two nested values only the differing parts are shown, with their names, and expressions in SQL."""
     assert parts_change(before, after) == told
 
@@ -145,7 +145,7 @@ def test_a_list_of_expressions_is_cut_after_a_few() -> None:
     assert expressions_change([], rows) == "added: `x > 0`, `x > 1`, `x > 2` and 7 more"
 
 
-def test_a_check_for_null_is_told_only_alone() -> None:
+def test_a_null_check_is_shown_only_without_other_added_conditions() -> None:
     """A check for null is shown only if no other condition was added, because Spark adds one beside each condition."""
     check, written = "left: isnotnull(source 0.x)", "left: lessthan(source 0.x, 5:long)"
     assert expressions_change([], [check, written]) == "added: left side of the join: `x < 5`"
@@ -166,7 +166,7 @@ def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
     assert lines_change([line.format("", "o")], [line.format("", "o")]) == SAME_WORDS
 
 
-def test_a_long_line_that_only_one_plan_has_shows_what_it_computes() -> None:
+def test_an_added_long_plan_line_shows_only_its_computed_columns() -> None:
     """An added long line of a plan shows the computed columns and omits those that it only passes on."""
     columns = ", ".join(f"column_{number}" for number in range(12))
     line = f"~Project [{columns}, current_batch_timestamp(0, TimestampType, Some(UTC)) AS written_at]"
@@ -174,7 +174,7 @@ def test_a_long_line_that_only_one_plan_has_shows_what_it_computes() -> None:
     assert lines_change([], ["~Union false, false"]) == "added: `union`"
 
 
-def test_a_named_source_is_shown_by_its_name() -> None:
+def test_a_source_name_is_shown_only_for_ambiguous_columns() -> None:
     """A named source is shown by its name only if columns of that name come from several sources."""
     first, second = (f'source "name="{name}"".k' for name in ("first", "second"))
     assert expression_change(f"upper({first})", f"lower({first})") == "`upper(k)` → `lower(k)`"
@@ -193,7 +193,7 @@ def test_the_schema_of_stored_state_reads_as_sql() -> None:
     assert "stateType=struct<n:long,m:long>" in after
 
 
-def test_an_argument_that_no_author_writes_is_named() -> None:
+def test_a_changed_python_evaluation_mode_is_stated_on_both_sides() -> None:
     """If only a Python function's evaluation mode differs, both sides state the mode: through Arrow or row by row."""
     call = "sum(pythonudf(source 0.x, dataType=integer, evalType={}, func=0))"
     assert expression_change(call.format(101), call.format(100)) == (
@@ -201,7 +201,7 @@ def test_an_argument_that_no_author_writes_is_named() -> None:
     )
 
 
-def test_python_functions_are_called_by_their_names() -> None:
+def test_python_functions_are_shown_by_their_names() -> None:
     """Python functions are shown by their names, and without recorded names as ``python_function``; a changed return
     type is shown for its function.
     """
@@ -223,7 +223,7 @@ def test_groupings_read_as_sql() -> None:
     )
 
 
-def test_several_windows_of_a_row_read_as_one_that_slides() -> None:
+def test_expanded_windows_of_a_row_are_shown_as_one_sliding_window() -> None:
     """The windows into which Spark expands each row are shown as one sliding window."""
     each = "each(window(source 0.ts, 300000000, 600000000; 0b), window(source 0.ts, 300000000, 600000000; fc))"
     same = each.replace("0b", "0bd8fcd3").replace("fc)", "fc00b631)")
@@ -268,7 +268,7 @@ FIXED = (
     ],
     ids=["gap", "time column", "start", "no window"],
 )
-def test_a_window_of_the_same_lengths_is_shown_as_its_plan_has_it(before: str, after: str, told: str) -> None:
+def test_changed_window_gaps_offsets_and_time_columns_are_shown(before: str, after: str, told: str) -> None:
     """A changed session gap, offset or time column of a window is read from the plan and shown."""
     assert window_change(before, after) == told
 
@@ -298,7 +298,7 @@ def test_lines_of_a_plan_show_the_expression_that_differs() -> None:
         (0, "0 seconds"),
     ],
 )
-def test_times_are_told_in_the_largest_units(microseconds: int, told: str) -> None:
+def test_durations_are_shown_in_the_largest_exact_units(microseconds: int, told: str) -> None:
     """A duration in microseconds is shown in the largest units that express it exactly."""
     assert duration(microseconds) == told
 
@@ -320,14 +320,14 @@ PARTS = st.lists(st.sampled_from([*WORDS.split("|"), "ab" * 32]), max_size=14).m
 @example("cast()")
 @example("lambda()")
 @example("pythonudf()")
-def test_any_text_can_be_told(meaning: str) -> None:
+def test_any_text_is_shown_without_digests_or_errors(meaning: str) -> None:
     """Any text, also one that is not an expression, is shown without digests and without an error."""
     for detail in Detail:
         assert not re.search(r"\b[0-9a-f]{32,}\b", str(term_of(meaning, detail)))
 
 
 @given(PARTS, PARTS)
-def test_any_two_meanings_that_differ_are_told_apart(before: str, after: str) -> None:
+def test_different_expressions_never_have_the_same_text(before: str, after: str) -> None:
     """Two different expressions never have the same text on both sides."""
     left, right = expression_change(f"f({before})", f"f({after})").rsplit(ARROW, 1)
     assert before == after or left != right

@@ -25,7 +25,7 @@ def verdict(old: Manifest, new: Manifest) -> Verdict:
 
 
 @pytest.mark.parametrize(("form", "key", "value"), SPELLED)
-def test_a_default_spelled_out_goes_on_and_another_value_does_not(form: str, key: str, value: str) -> None:
+def test_stating_a_default_is_a_note_and_changing_it_gives_switch(form: str, key: str, value: str) -> None:
     """For every option in the table, stating its default is a note. Negative control: a different value gives SWITCH,
     except for cleaning and the age of files.
     """
@@ -96,7 +96,7 @@ def test_a_time_format_is_a_change_only_where_state_is_made_of_times(form: str) 
     assert verdict(*used) is Verdict.SWITCH
 
 
-def test_without_a_column_of_times_no_time_format_counts() -> None:
+def test_a_changed_timestamp_format_without_time_columns_is_resumed() -> None:
     """A changed timestamp format of a source without time columns is resumed, in any format."""
     assert verdict(reading(STATEFUL, "xml"), reading(STATEFUL, "xml", timestampformat=FORMAT)) is Verdict.RESUME
 
@@ -111,7 +111,7 @@ PERTURBED = {
 
 
 @pytest.mark.parametrize("perturbed", PERTURBED)
-def test_a_broken_time_may_cost_the_whole_row(perturbed: str) -> None:
+def test_a_changed_timestamp_format_gives_switch_if_rows_may_be_dropped(perturbed: str) -> None:
     """If any one condition of that rule does not hold, a changed timestamp format gives SWITCH, because an unreadable
     time may drop the whole row.
     """
@@ -120,7 +120,7 @@ def test_a_broken_time_may_cost_the_whole_row(perturbed: str) -> None:
     assert verdict(plain, with_source(plain, options=options)) is Verdict.SWITCH
 
 
-def test_kafka_rows_that_are_not_committed_are_other_rows() -> None:
+def test_a_change_to_read_committed_isolation_gives_switch() -> None:
     """Kafka's isolation level ``read_committed`` gives SWITCH, because it selects rows; its default and options about
     polling are resumed.
     """

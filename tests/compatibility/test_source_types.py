@@ -43,7 +43,7 @@ def test_parquet_wraps_small_numbers_and_stops_at_others() -> None:
     assert effect("parquet", "int", "string").startswith("the query would stop at the first file that stores int")
 
 
-def test_nothing_is_stated_of_a_format_that_was_not_measured() -> None:
+def test_a_format_that_was_not_measured_has_no_specific_effect() -> None:
     """A format that was not measured has no specific effect, and a long type is not repeated in the effect."""
     assert effect("avro", "int", "bigint") == ""
     long = "struct<" + ", ".join(f"field_{number}: string" for number in range(9)) + ">"

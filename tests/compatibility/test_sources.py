@@ -23,7 +23,7 @@ def verdicts(old: Manifest, new: Manifest) -> set[Verdict]:
 
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
-def test_a_field_that_no_state_is_made_of_comes_and_goes(form: str) -> None:
+def test_adding_or_removing_a_field_outside_the_state_is_resumed(form: str) -> None:
     """Adding or removing a field is resumed in JSON and Parquet, unless the state contains that field or the struct
     around it.
     """
@@ -46,7 +46,9 @@ def test_a_field_that_no_state_is_made_of_comes_and_goes(form: str) -> None:
     ],
     ids=["read as another type", "an array comes", "a field comes inside of an array"],
 )
-def test_parquet_tells_less_apart_than_json(form: str, expected: Verdict, before: str, after: str) -> None:
+def test_a_retyped_field_is_resumed_for_json_but_not_for_parquet(
+    form: str, expected: Verdict, before: str, after: str
+) -> None:
     """A retyped field or a change inside an array is resumed for JSON, and gives SWITCH for Parquet and ORC, which read
     fields less independently.
     """
@@ -54,7 +56,7 @@ def test_parquet_tells_less_apart_than_json(form: str, expected: Verdict, before
 
 
 @pytest.mark.parametrize("conf", ["spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled"])
-def test_a_setting_by_which_fields_of_parquet_are_not_read_apart(conf: str) -> None:
+def test_an_added_parquet_field_gives_switch_if_a_setting_couples_fields(conf: str) -> None:
     """An added field of a Parquet column gives SWITCH if a setting ignores corrupt files or reads fields by their
     ids.
     """
@@ -63,7 +65,7 @@ def test_a_setting_by_which_fields_of_parquet_are_not_read_apart(conf: str) -> N
     assert verdicts(old, new) == {Verdict.SWITCH}
 
 
-def test_an_option_that_passes_over_files_of_parquet() -> None:
+def test_an_added_parquet_field_gives_switch_with_ignore_corrupt_files() -> None:
     """An added field of a Parquet column gives SWITCH if the source option ``ignoreCorruptFiles`` is set."""
     old, new = (
         reading("parquet", each, ignorecorruptfiles="true") for each in ("struct<a:int>", "struct<a:int,b:int>")
@@ -71,7 +73,7 @@ def test_an_option_that_passes_over_files_of_parquet() -> None:
     assert verdicts(old, new) == {Verdict.SWITCH}
 
 
-def test_which_topics_only_the_checkpoint_can_tell_about() -> None:
+def test_topics_need_the_checkpoint_only_for_patterns_or_partition_lists() -> None:
     """The checkpoint is needed to compare topics only if one side is a pattern or a list of partitions at the same
     brokers.
     """

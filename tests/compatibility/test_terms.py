@@ -53,7 +53,7 @@ def test_one_changed_part_is_found_wherever_it_is(term: Term, data: st.DataObjec
 
 
 @given(TERMS, TERMS)
-def test_a_piece_says_nothing_that_the_expression_does_not(before: Term, after: Term) -> None:
+def test_every_section_of_a_piece_is_contained_in_the_expression(before: Term, after: Term) -> None:
     """Every section of a piece between the cut marks is contained in the expression."""
     for piece, whole in zip(pieces(before, after, WIDTH), (before, after), strict=True):
         assert all(part.strip() in str(whole) for part in piece.split(CUT))
@@ -67,7 +67,7 @@ def test_what_fits_is_shown_whole(before: Term, after: Term) -> None:
 
 
 @given(TERMS)
-def test_one_expression_alone_is_bounded(term: Term) -> None:
+def test_a_single_long_expression_is_shortened(term: Term) -> None:
     """A single long expression is shortened to at most about twice the width."""
     assert len(short(term, WIDTH)) <= 2 * WIDTH + 1
 
@@ -80,7 +80,7 @@ def test_any_two_texts_are_cut_around_their_first_difference(before: str, after:
     assert before == after or left != right or CUT in before + after
 
 
-def test_the_smallest_expression_around_a_difference_stays() -> None:
+def test_changed_list_entries_are_shown_within_their_expression() -> None:
     """Changed entries of a list are shown within the expression that contains the list."""
     old = by_brackets('when(country IN ("AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "LU", "NL"), "europe")')
     new = by_brackets('when(country IN ("AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "NL", "PL"), "europe")')
@@ -90,12 +90,12 @@ def test_the_smallest_expression_around_a_difference_stays() -> None:
     )
 
 
-def test_a_separator_in_brackets_or_quotes_separates_nothing() -> None:
+def test_separators_in_brackets_or_quotes_are_ignored() -> None:
     """A text is split only at separators outside brackets and quotes."""
     assert split('a, f(b, c), "d, e", [f, g]', ", ") == ["a", "f(b, c)", '"d, e"', "[f, g]"]
 
 
-def test_a_long_only_part_is_cut_to_the_room_inside_of_its_frame() -> None:
+def test_a_long_single_argument_is_cut_inside_its_brackets() -> None:
     """A call with one long name as its argument is cut inside its brackets, which are kept, and fits the width."""
     term = Term("f(", (leaf("x" * 30),), after=")")
     assert short(term, 20) == f"f({'x' * 13}{CUT})"

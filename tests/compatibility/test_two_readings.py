@@ -160,7 +160,7 @@ def judge(old: Manifest, new: Manifest) -> tuple[Verdict, list[Finding]]:
 
 
 @pytest.mark.parametrize("change", sorted(CASES))
-def test_the_verdict_in_the_docs_is_the_one_that_is_given(change: str) -> None:
+def test_each_documented_change_gets_the_documented_verdict(change: str) -> None:
     """Each change in the documented table gets the documented verdict, by the documented rule."""
     verdict, findings = judge(*CASES[change])
     assert verdict.name == ROWS[change]["verdict"]

@@ -22,7 +22,7 @@ def test_a_seed_draws_the_same_findings_of_different_kinds() -> None:
     assert all(each.case.data.form != KAFKA for each in draw(recorded, 48, 30, kafka=False))
 
 
-def test_a_pair_that_is_not_drawn_any_more_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_answer_to_a_removed_pair_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded answer to a pair that no longer exists is skipped."""
     known = next(iter(CASES))
     recorded = [Recorded("f1-000-99-no-such-edit", "v2", "a (note)"), Recorded(known, "v2", "b (note)")]
@@ -30,7 +30,7 @@ def test_a_pair_that_is_not_drawn_any_more_is_passed_over(monkeypatch: pytest.Mo
     assert findings.RECORDS[0].name == "fuzz.jsonl"
 
 
-def test_an_answer_reads_as_the_command_prints_it() -> None:
+def test_an_answer_is_printed_as_the_report_of_the_command() -> None:
     """An answer is printed as the command's report, or as the error of a check without a verdict."""
     finding = {"rule": "r", "severity": "breaking", "where": "w", "evidence": "e", "hint": "h", "effect": "f"}
     text = render_answer({"verdict": "SWITCH", "queries": {"q": {"verdict": "SWITCH", "findings": [finding]}}})
@@ -44,7 +44,7 @@ def test_an_answer_reads_as_the_command_prints_it() -> None:
     assert render_answer({"error": "no checkpoint"}) == "no checkpoint"
 
 
-def test_the_heading_names_a_finding_that_the_report_has() -> None:
+def test_the_heading_names_the_recorded_or_the_strictest_finding() -> None:
     """The heading names the recorded finding if the report contains it, and otherwise the report's strictest
     finding.
     """

@@ -71,7 +71,7 @@ def edits(pipeline: Pipeline, name: str) -> list[Edit]:
 
 
 @pytest.mark.parametrize("base", range(40))
-def test_what_is_drawn_is_a_job(base: int) -> None:
+def test_every_drawn_pipeline_and_edit_renders_to_valid_python(base: int) -> None:
     """Every drawn pipeline and every edit of it refers only to existing columns and renders to valid Python."""
     pipeline = draw_pipeline(f"test/{base}")
     assert pipeline.is_whole()
@@ -81,7 +81,7 @@ def test_what_is_drawn_is_a_job(base: int) -> None:
             ast.parse(text)
 
 
-def test_a_seed_draws_the_same_again() -> None:
+def test_a_pair_found_by_its_id_has_the_same_key() -> None:
     """A pair can be found by its id and then has the same key as when it was first drawn; an unknown id raises
     ``LookupError``.
     """
@@ -162,14 +162,14 @@ def test_a_join_stores_what_is_read_above_it() -> None:
     assert {each.label for each in edits(joined, "column-operation")} == {Label.EQUIVALENT}
 
 
-def test_a_rename_is_told_everywhere() -> None:
+def test_a_renamed_column_is_renamed_in_every_later_stage() -> None:
     """Renaming a column renames it in every later stage that reads it."""
     found = renamed(TOTALS, "c1", "c1_new")
     assert found.is_whole()
     assert "c1_new" in render(found).render()
 
 
-def test_two_dialects_of_one_expression() -> None:
+def test_one_expression_renders_as_python_api_calls_and_as_sql() -> None:
     """The same expression, its equivalent spellings and its changed variants can be rendered both as Python API calls
     and as SQL.
     """
@@ -188,7 +188,7 @@ def test_two_dialects_of_one_expression() -> None:
     assert "exists(nums, v -> (v >= x))" in [text_of(each, "sql") for _, each in changed(expr, {"x": "int"})]
 
 
-def test_the_rows_are_rich_and_the_same_for_a_seed() -> None:
+def test_the_same_seed_draws_the_same_input_rows() -> None:
     """The same seed draws the same input rows in each form and a different seed draws different ones, with two files
     for each part of the input.
     """
@@ -225,7 +225,7 @@ def test_each_mistake_has_its_grade(label: Label, outcome: Outcome, verdict: str
     assert grade(line(label, outcome, verdict, opaque=opaque)) is wanted
 
 
-def test_only_a_question_about_the_code_is_an_answer_to_rewritten_code() -> None:
+def test_backup_for_rewritten_code_is_accepted_only_for_a_finding_about_code() -> None:
     """For an equivalent rewrite of Python code, ``BACKUP`` is accepted only if the finding is about that code;
     ``BACKUP`` for any other reason is graded as a false alarm.
     """
@@ -236,7 +236,7 @@ def test_only_a_question_about_the_code_is_an_answer_to_rewritten_code() -> None
     assert grade(msgspec.structs.replace(asked, answer=other)) is Grade.FALSE_ALARM
 
 
-def test_no_kind_of_edit_takes_a_base() -> None:
+def test_at_most_two_edits_of_a_kind_are_drawn_per_pipeline() -> None:
     """At most two edits of the same kind are drawn for a pipeline, and every edit changes the pipeline's code or its
     settings.
     """
@@ -266,7 +266,7 @@ def test_rows_are_written_as_parquet_with_their_types(tmp_path: Path) -> None:
     assert written == rows
 
 
-def test_a_routing_changes_with_what_moves_rows_and_not_with_its_wording() -> None:
+def test_a_routing_edit_is_labelled_changing_only_if_it_moves_rows() -> None:
     """Edits of a routing function's condition, constant or targets are labelled as changing; rewriting its code without
     moving rows is equivalent.
     """
@@ -282,7 +282,7 @@ def test_a_routing_changes_with_what_moves_rows_and_not_with_its_wording() -> No
     assert 'ForeachBatch(routed(params["output"]))' in render(routed).render()
 
 
-def test_an_output_that_does_not_take_other_columns_makes_their_edit_changing() -> None:
+def test_labels_of_column_edits_depend_on_the_kind_of_output() -> None:
     """The labels of column edits depend on the output: an added column fits JSON but neither Parquet nor a table,
     another order fits every output of a stateless pipeline, and a removed column does not fit a table.
     """
@@ -297,7 +297,7 @@ def test_an_output_that_does_not_take_other_columns_makes_their_edit_changing() 
     assert [labels(TOTALS, each) for each in (Files("json"), Table())] == [(one, other, other), (other, other, other)]
 
 
-def test_a_static_table_that_is_read_otherwise_changes_the_state_below_it() -> None:
+def test_an_edited_static_table_is_labelled_changing_if_state_uses_its_columns() -> None:
     """Editing the filter or a column type of a static lookup table is labelled as changing if the state uses the
     table's columns, and as equivalent if it does not.
     """
@@ -311,7 +311,7 @@ def test_a_static_table_that_is_read_otherwise_changes_the_state_below_it() -> N
     assert {each.label for each in edits(inner, "lookup-filter-added")} == {Label.FROM_NOW_ON}
 
 
-def test_rows_that_two_functions_put_elsewhere_are_a_wrong_outcome() -> None:
+def test_equal_earlier_rows_written_to_different_places_are_a_wrong_outcome() -> None:
     """If both jobs wrote the same earlier rows, but to different places, the outcome is wrong; if their earlier rows
     differ, the places are not compared.
     """
@@ -328,7 +328,7 @@ def test_rows_that_two_functions_put_elsewhere_are_a_wrong_outcome() -> None:
     assert outcome(run("main"), run("rest", "2")) is Outcome.CORRECT
 
 
-def test_lines_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_the_score_uses_the_newest_answer_and_the_truth_of_each_pair(tmp_path: Path) -> None:
     """The newest answer about a pair counts, its truth is read from a separate file, and the score names the pair that
     was graded unsafe.
     """
@@ -358,13 +358,13 @@ def test_a_state_that_differs_is_no_correct_outcome() -> None:
     assert outcome(run(["1"], "0.1"), run(["2"], "0.1")) is Outcome.WRONG
 
 
-def test_what_is_blinded_is_drawn() -> None:
+def test_every_argument_blinded_by_the_negative_control_can_be_drawn() -> None:
     """The negative control names ten arguments, and each belongs to an operation that the grammar can draw."""
     assert len(BLINDED) == 10
     assert all(place < len(OPS[name].args) for name, place in BLINDED.values())
 
 
-def test_duplicates_are_keyed() -> None:
+def test_every_edit_of_deduplication_keys_is_labelled_changing() -> None:
     """A deduplication has four kinds of edits of its keys, and all of them are labelled as changing."""
     pipeline = Pipeline("json", (Dedup("s1", ("k", "g")), Select("s2", ("id", "k"))), "append")
     found = [each for each in edits_of(pipeline) if each.name.startswith("dedup-key")]

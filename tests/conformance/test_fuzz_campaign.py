@@ -65,7 +65,7 @@ def test_a_truth_is_found_by_what_was_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert truth_of(PAIRS[2], read_known(file)) is None
 
 
-def test_the_state_of_plugins_is_that_of_its_files(tmp_path: Path) -> None:
+def test_the_plugin_digest_changes_only_with_file_names_and_code(tmp_path: Path) -> None:
     """The digest of the plugins changes with a file's name or code, and does not change with a compiled file, a
     docstring or a comment.
     """
@@ -82,7 +82,7 @@ def test_the_state_of_plugins_is_that_of_its_files(tmp_path: Path) -> None:
     assert len({first, second, digest_of(tmp_path)}) == 3
 
 
-def test_an_answer_holds_at_one_state_and_of_one_kind() -> None:
+def test_an_answer_counts_only_for_its_check_version_and_kind_of_run() -> None:
     """A pair's answer counts only for the same version of the check and the same kind of run: a newer check or a
     rehearsal needs a new answer.
     """
@@ -93,7 +93,7 @@ def test_an_answer_holds_at_one_state_and_of_one_kind() -> None:
     assert not is_answered(PAIRS[1], {(PAIRS[1].id, False): line(pair)}, rehearse=False)
 
 
-def test_the_rehearsed_are_drawn_by_their_ids_and_hold_what_only_spark_refuses() -> None:
+def test_rehearsed_pairs_are_chosen_by_id_and_include_those_only_spark_refuses() -> None:
     """The same pairs are chosen for a rehearsal in any order of drawing, plus the pairs that the rules allow and Spark
     refuses.
     """
@@ -107,7 +107,7 @@ def test_the_rehearsed_are_drawn_by_their_ids_and_hold_what_only_spark_refuses()
     assert to_rehearse(PAIRS, 0, lines) == frozenset()
 
 
-def test_a_job_that_spark_never_ends_is_neither_right_nor_in_error() -> None:
+def test_a_pair_whose_deployed_job_never_finishes_is_graded_unmeasured() -> None:
     """A pair whose deployed job never finishes in Spark is graded as unmeasured; any other job that does not run is an
     error of the grammar.
     """
@@ -118,7 +118,7 @@ def test_a_job_that_spark_never_ends_is_neither_right_nor_in_error() -> None:
     assert grade(msgspec.structs.replace(broken, broken="its deployed job does not run: x")) is Grade.ERROR
 
 
-def test_the_rules_answer_without_the_rehearsal_that_nobody_wanted() -> None:
+def test_the_verdict_by_rules_ignores_a_rehearsal_that_was_not_requested() -> None:
     """The verdict by rules ignores the finding that no rehearsal was requested, but keeps a ``not-looked`` finding with
     any other cause.
     """
@@ -133,7 +133,7 @@ def test_the_rules_answer_without_the_rehearsal_that_nobody_wanted() -> None:
     assert by_rules({"error": "no job"}) == {"error": "no job"}
 
 
-def test_the_score_counts_answers_of_one_state(tmp_path: Path) -> None:
+def test_the_score_excludes_answers_of_other_check_versions(tmp_path: Path) -> None:
     """The score counts rules and rehearsals separately, and only states the number of answers that come from other
     versions of the check.
     """
@@ -146,7 +146,7 @@ def test_the_score_counts_answers_of_one_state(tmp_path: Path) -> None:
     assert score.index("by rules:") < score.index("by rehearsal:")
 
 
-def test_a_campaign_measures_what_is_unknown_and_asks_about_the_rest(
+def test_a_campaign_measures_only_pairs_without_truth_and_checks_each_pair_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A campaign measures only pairs without a known truth, answers every pair once and rehearses the chosen share; a

@@ -33,7 +33,7 @@ def line_of(base: int, at: int, verdict: str, *, key: str = "") -> Line:
     )
 
 
-def test_every_verdict_is_asked_about_and_no_base_too_often() -> None:
+def test_chosen_pairs_cover_every_verdict_and_limit_pairs_per_base() -> None:
     """The choice of pairs covers every verdict, including the rare ones, with at most ``A_BASE`` pairs from one base
     pipeline.
     """
@@ -45,19 +45,19 @@ def test_every_verdict_is_asked_about_and_no_base_too_often() -> None:
     assert max(Counter(pair.base for pair, _ in found).values()) <= A_BASE
 
 
-def test_a_pair_that_is_not_drawn_any_more_is_not_asked_about() -> None:
+def test_a_pair_that_the_grammar_no_longer_draws_is_not_chosen() -> None:
     """A pair that the current grammar no longer draws is not chosen, because it has no job to deploy."""
     assert choose([line_of(0, 0, "RESUME", key="other")], 5) == []
 
 
-def test_a_pair_that_only_differs_in_confs_is_not_asked_about() -> None:
+def test_a_pair_with_a_changed_spark_configuration_is_not_chosen() -> None:
     """A pair with a changed Spark configuration is not chosen, because a pull request cannot carry one."""
     tuned = [(base, at) for base in range(12) for at, pair in enumerate(draw_base(1, base)) if pair.case.candidate_conf]
     assert tuned
     assert choose([line_of(*each, "RESUME") for each in tuned], 5) == []
 
 
-def test_of_a_pairs_answers_that_of_the_rules_is_taken() -> None:
+def test_the_answer_by_rules_takes_precedence_over_a_rehearsal() -> None:
     """The answer by rules is used for each pair, and the answer of a rehearsal only if the rules have not answered."""
     one, other = line_of(0, 0, "RESUME"), line_of(0, 1, "SWITCH")
     found = newest_of({(one.id, True): other, (one.id, False): one, (other.id, True): other})

@@ -58,7 +58,7 @@ def test_about_one_pipeline_in_six_is_on_kafka() -> None:
     assert {each.texts for each in found} == {(), ("topic-by-pattern",)}
 
 
-def test_the_readers_of_topics_are_written_as_spark_reads_them() -> None:
+def test_jobs_read_their_topic_name_from_params_without_placeholders() -> None:
     """Jobs that name their topic by subscription or by assignment take the topic's name from ``params``, and no
     placeholder is left in the code.
     """
@@ -82,7 +82,7 @@ def test_a_job_that_reads_files_has_no_edits_of_topics() -> None:
     assert list(kafka_edits(Pipeline("json", TOTALS.stages, "update"))) == []
 
 
-def test_pairs_on_kafka_are_skipped_aloud(
+def test_no_kafka_skips_kafka_pairs_and_prints_their_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With ``--no-kafka``, the fuzzer skips pairs on Kafka, prints how many it skipped, and starts no broker."""
@@ -97,7 +97,7 @@ def test_pairs_on_kafka_are_skipped_aloud(
 
 
 @pytest.mark.kafka
-def test_a_topic_gets_the_rows_of_after_once(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_later_rows_are_added_to_a_topic_only_once(kafka: KafkaBroker, tmp_path: Path) -> None:
     """The later rows of a unit are added to its topics only once even if adding is repeated; both inputs have their own
     topics, and each creation uses new ones.
     """

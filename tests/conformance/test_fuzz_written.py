@@ -38,7 +38,7 @@ def edits(pipeline: Pipeline, name: str) -> list[Edit]:
 
 
 @pytest.mark.parametrize("base", range(12))
-def test_what_is_drawn_is_a_job(base: int) -> None:
+def test_every_drawn_job_and_edit_renders_to_valid_python(base: int) -> None:
     """Every drawn job and every edit of it renders to valid Python, and the pipeline refers only to existing
     columns.
     """
@@ -49,7 +49,7 @@ def test_what_is_drawn_is_a_job(base: int) -> None:
             ast.parse(text)
 
 
-def test_pairs_of_such_a_seed_are_found_again() -> None:
+def test_a_pair_with_computed_ids_is_found_by_its_id() -> None:
     """A pair with computed ids is found by its id with the same key, and belongs to the group ``sinks`` whose ids are
     compared.
     """
@@ -124,14 +124,14 @@ def test_code_computes_the_same_in_each_layout(
             del sys.modules[name]
 
 
-def test_spellings_have_a_name_each() -> None:
+def test_every_id_expression_has_at_least_two_spellings_of_the_same_column() -> None:
     """Every id expression has at least two spellings, and each spelling reads the column that it is given."""
     for kind, found in EXPRESSIONS.items():
         assert kind in COLUMNS.values()
         assert all(len(each) > 1 and all("{c}" in one for one in each) for each in found.values())
 
 
-def test_a_row_under_an_id_that_none_has_from_scratch_is_wrong() -> None:
+def test_a_row_id_that_a_run_from_scratch_never_produces_is_wrong() -> None:
     """A row with an id that a run from scratch does not produce is not a correct outcome, for a function and for files;
     rows without computed ids are not compared.
     """

@@ -99,7 +99,7 @@ def test_it_counts():
 """
 
 
-def test_every_kind_is_found_and_nothing_that_is_text_or_type() -> None:
+def test_mutants_of_every_kind_are_found_and_none_changes_text_or_annotations() -> None:
     """A small module has exactly the expected mutants, and none of them changes a docstring, a log text or an
     annotation.
     """

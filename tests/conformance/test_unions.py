@@ -46,7 +46,9 @@ def runs_of(file: str, case: str, commits: tuple[str, ...] = ()) -> Counter[str]
         ("attacks", ".", (), "at {commits} commits"),
     ],
 )
-def test_a_union_of_runs_is_told_as_one(file: str, case: str, commits: tuple[str, ...], told: str) -> None:
+def test_a_figure_over_several_commits_is_documented_as_a_union(
+    file: str, case: str, commits: tuple[str, ...], told: str
+) -> None:
     """A figure that adds up runs at several commits is described in the documentation as a union, with the numbers of
     runs and commits in the raw results.
     """
@@ -58,7 +60,7 @@ def test_a_union_of_runs_is_told_as_one(file: str, case: str, commits: tuple[str
         assert any(wanted in each for each in lines), f"{page} tells nowhere of {wanted}"
 
 
-def test_seeds_are_told_with_their_commits() -> None:
+def test_each_commit_of_a_union_is_documented_with_its_number_of_seeds() -> None:
     """The documentation names each commit of a union of seeds with its number of seeds."""
     for file in ("deploy-crash", "airflow-crash", "switch-crash-s3"):
         parts = ", ".join(f"{count} at {commit}" for commit, count in runs_of(file, "seed:").most_common())

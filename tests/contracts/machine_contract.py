@@ -80,7 +80,7 @@ class MachineContract:
         assert (seen.life, seen.elsewhere) == (Life.UNKNOWN, "far-away")
         assert "far-away" in seen.why
 
-    def test_what_was_launched_here_and_elsewhere_is_unknown(self, place: Place) -> None:
+    def test_an_instance_launched_on_two_machines_is_unknown_to_both(self, place: Place) -> None:
         """An instance that was launched on two machines is unknown to both, because its absence on one machine proves
         nothing about the other.
         """
@@ -117,7 +117,7 @@ class MachineContract:
         assert not place.runner.observe(place.job, "two").rebooted
 
     @pytest.mark.parametrize("difference", ["hardware", "host", "pid_namespace", "no hardware"])
-    def test_a_reboot_is_believed_of_this_very_machine_only(self, place: Place, difference: str) -> None:
+    def test_a_reboot_proves_a_death_on_this_very_machine_only(self, place: Place, difference: str) -> None:
         """A different boot proves a death only on this very machine: an instance of a clone, a different host, another
         container or unidentified hardware is unknown.
         """
@@ -138,7 +138,7 @@ class MachineContract:
         assert place.new_runner(machine=replace(here, user=777)).observe(place.job, "one").life is Life.UNKNOWN
         assert place.new_runner(machine=replace(here, user=0)).observe(place.job, "one").life is Life.DEAD
 
-    def test_many_are_looked_at_as_one(self, place: Place) -> None:
+    def test_observing_many_instances_at_once_equals_observing_each(self, place: Place) -> None:
         """Observing several instances in one call returns the same results as observing them one by one, for a living,
         a frozen, a dead, a failed and a never launched instance.
         """
@@ -169,7 +169,7 @@ class MachineContract:
         place.freeze(driver)
         place.wait_for("the driver's freezing", lambda: place.runner.observe(place.job, "one").halted)
 
-    def test_a_look_from_before_the_records_would_call_a_new_driver_dead(self, place: Place) -> None:
+    def test_a_process_table_older_than_the_records_reports_a_new_driver_dead(self, place: Place) -> None:
         """Negative control: a process table that is read before the records reports a driver that started in between as
         dead; the runner reads it afterwards and reports the driver as alive.
         """

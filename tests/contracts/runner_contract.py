@@ -111,7 +111,9 @@ class RunnerContract:
             (ExitCode.REFUSED, DriverState.FAILED),
         ],
     )
-    def test_an_end_that_was_meant_ends_the_instance(self, place: Place, code: ExitCode, state: DriverState) -> None:
+    def test_a_final_exit_code_stops_the_instance_without_a_restart(
+        self, place: Place, code: ExitCode, state: DriverState
+    ) -> None:
         """A driver that exits with a final code is not restarted, all its processes stop, and its last state is stored,
         with its last output if it failed.
         """
@@ -138,7 +140,7 @@ class RunnerContract:
         assert place.life() is Life.ALIVE
         assert place.control().read_exit() is None
 
-    def test_restarts_are_used_up(self, place: Place) -> None:
+    def test_an_exhausted_restart_budget_is_recorded_as_a_failure(self, place: Place) -> None:
         """An instance whose restart budget is used up is recorded as failed, with the exit code and the error."""
         place.order("print no such table\nexit 5")
         place.runner.launch(place.spec(restart_budget=1), {})
@@ -170,7 +172,7 @@ class RunnerContract:
         assert place.life() is Life.DEAD
         assert not place.has_run()
 
-    def test_the_recorded_launch_counts(self, place: Place) -> None:
+    def test_a_second_launch_uses_the_spec_of_the_first(self, place: Place) -> None:
         """A second launch uses the recorded spec of the first one, here with a restart budget of 0."""
         place.control().write_launch(place.spec(restart_budget=0))
         place.order("exit 5")
@@ -235,7 +237,7 @@ class SecretsContract:
         assert written
         assert not any(b"hunter2" in path.read_bytes() for path in written)
 
-    def test_a_secret_that_a_param_holds_itself_is_in_its_launch_only(self, place: SecretPlace) -> None:
+    def test_a_secret_held_by_a_param_is_masked_in_log_and_exit(self, place: SecretPlace) -> None:
         """A secret that a param holds as plain text instead of a reference is masked in the log and in the exit
         record.
         """

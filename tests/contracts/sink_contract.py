@@ -45,14 +45,14 @@ class SinkContract:
     def can(self, place: Place) -> SinkCapabilities:
         return capabilities_of(place.sink.describe().kind)
 
-    def test_its_kind_is_known(self, place: Place, can: SinkCapabilities) -> None:
+    def test_capabilities_of_a_sink_are_found_by_its_kind(self, place: Place, can: SinkCapabilities) -> None:
         """The capabilities of a sink are found by the kind in its description alone, and differ from those of an
         unknown kind, which promises nothing.
         """
         assert place.sink.describe().kind == place.sink.kind
         assert can is not capabilities_of("nobody's")
 
-    def test_a_batch_that_comes_again(self, place: Place, can: SinkCapabilities) -> None:
+    def test_a_replayed_batch_has_the_declared_effect(self, place: Place, can: SinkCapabilities) -> None:
         """A replayed batch changes nothing in an output that accepts replays, and is duplicated in an output that does
         not.
         """
@@ -61,7 +61,9 @@ class SinkContract:
             writer.write(place.batch(row), min(number, 1))
         assert place.rows() == [FIRST, SECOND, *([] if can.takes_again else [SECOND])]
 
-    def test_its_last_batch(self, place: Place, can: SinkCapabilities) -> None:
+    def test_the_newest_batch_is_reported_by_another_writer_and_a_lookup(
+        self, place: Place, can: SinkCapabilities
+    ) -> None:
         """The newest batch is reported by a second writer and by a lookup through the sink's description; a sink that
         does not record batches reports none.
         """
@@ -79,7 +81,7 @@ class SinkContract:
         assert opened(place, 2).last_batch() == told.batch == (1 if can.knows_batches else None)
         assert bool(told.unknown) is not can.knows_batches
 
-    def test_whose_it_is(self, place: Place, can: SinkCapabilities) -> None:
+    def test_the_fence_of_an_output_names_its_installation(self, place: Place, can: SinkCapabilities) -> None:
         """The fence of an output names the installation that owns it; a sink that does not fence has no place for a
         fence.
         """
@@ -89,7 +91,9 @@ class SinkContract:
             (fence,) = read_fences(place.sink.fence_place)
             assert (fence.output, fence.installation) == (place.sink.describe().output, "a1")
 
-    def test_a_writer_that_was_superseded(self, place: Place, can: SinkCapabilities) -> None:
+    def test_a_writer_with_a_superseded_epoch_cannot_write_to_a_fenced_output(
+        self, place: Place, can: SinkCapabilities
+    ) -> None:
         """A writer that was superseded by a newer epoch cannot write to an output that fences; without a fence only the
         death of the writer prevents it.
         """
@@ -104,7 +108,7 @@ class SinkContract:
             old.write(late, 1)
         assert (LATE in place.rows()) is not can.fences
 
-    def test_a_writer_that_another_version_superseded(self, place: Place, can: SinkCapabilities) -> None:
+    def test_a_writer_superseded_by_another_version_is_fenced(self, place: Place, can: SinkCapabilities) -> None:
         """A writer that was superseded by another checkpoint version gets ``Fenced`` from an output that fences,
         instead of an error about lost output.
         """
@@ -115,7 +119,7 @@ class SinkContract:
             old.write(place.batch(LATE), 1)
         assert (LATE in place.rows()) is not can.fences
 
-    def test_another_installation(self, place: Place, can: SinkCapabilities) -> None:
+    def test_another_installation_cannot_take_over_a_fenced_output(self, place: Place, can: SinkCapabilities) -> None:
         """Another installation cannot take over an output that fences, even with a higher epoch, and the first
         installation can continue to write.
         """
@@ -125,7 +129,9 @@ class SinkContract:
         writer.write(place.batch(FIRST), 0)
         assert place.rows() == [FIRST]
 
-    def test_a_shadow(self, place: Place, can: SinkCapabilities) -> None:
+    def test_shadow_rows_are_invisible_to_readers_and_removed_on_discard(
+        self, place: Place, can: SinkCapabilities
+    ) -> None:
         """Rows written to a shadow are invisible to readers and leave nothing behind when the shadow is discarded, if
         the sink supports shadows.
         """
@@ -136,7 +142,7 @@ class SinkContract:
         shadow.discard()
         assert (place.rows() == [FIRST]) is can.shadows
 
-    def test_a_shadow_that_replaces_the_output(self, place: Place, can: SinkCapabilities) -> None:
+    def test_readers_see_only_the_rows_of_the_shadow_after_a_cutover(self, place: Place, can: SinkCapabilities) -> None:
         """After a cutover, readers see only the rows of the shadow and the writer of the old version is fenced, if the
         sink supports shadows.
         """
@@ -150,7 +156,9 @@ class SinkContract:
             old.write(place.batch(LATE), 1)
         assert (place.rows() == [SECOND]) is can.shadows
 
-    def test_a_comparison(self, place: Place, can: SinkCapabilities) -> None:
+    def test_comparing_a_shadow_with_the_output_reports_equal_or_different_rows(
+        self, place: Place, can: SinkCapabilities
+    ) -> None:
         """Comparing a shadow with the output reports whether both hold the same rows; a sink without shadows cannot
         compare.
         """
@@ -167,7 +175,9 @@ class SinkContract:
         if can.shadows:
             assert [each is not None and each.same_input and not each.exceeds(0, 0) for each in found] == [True, False]
 
-    def test_a_comparison_of_other_input(self, place: Place, can: SinkCapabilities) -> None:
+    def test_outputs_at_different_input_positions_are_not_reported_as_compared(
+        self, place: Place, can: SinkCapabilities
+    ) -> None:
         """A shadow and an output that hold the same row are not reported as compared on the same input if their batches
         end at different positions of the input.
         """
@@ -177,7 +187,7 @@ class SinkContract:
         found = shadow.compare_with_current(_versions(place, pair=None))
         assert (found is None or not found.same_input) or not can.shadows
 
-    def test_a_version_that_continues_another(self, place: Place, can: SinkCapabilities) -> None:
+    def test_readers_see_the_rows_of_both_versions_after_a_handoff(self, place: Place, can: SinkCapabilities) -> None:
         """After a handoff, readers see the rows of both versions, and the new version's batches are numbered as the
         sink declares.
         """
@@ -192,7 +202,9 @@ class SinkContract:
         assert place.rows() == [FIRST, SECOND, LATE]
         assert new.last_batch() == (last + 1 if can.knows_batches else None)
 
-    def test_a_version_that_goes_back(self, place: Place, can: SinkCapabilities) -> None:
+    def test_a_restore_treats_later_batches_of_the_old_version_as_declared(
+        self, place: Place, can: SinkCapabilities
+    ) -> None:
         """After a restore, later batches of the old version are hidden, replaced row by row or duplicated, as the sink
         declares.
         """

@@ -50,7 +50,9 @@ class SinkKillContract:
     def can(self, place: KilledPlace) -> SinkCapabilities:
         return capabilities_of(place.sink.describe().kind)
 
-    def test_a_kill_between_two_writes_of_a_batch(self, place: KilledPlace, can: SinkCapabilities) -> None:
+    def test_a_kill_between_two_writes_leaves_a_batch_complete_or_absent(
+        self, place: KilledPlace, can: SinkCapabilities
+    ) -> None:
         """A kill between two writes leaves the batch complete or absent. When the next writer replays the batch, its
         row is there once, or possibly twice in an output that does not accept replays.
         """
@@ -76,7 +78,9 @@ class SinkKillContract:
                 break
         assert number >= self.fewest_kills
 
-    def test_a_kill_between_two_writes_of_a_cutover(self, place: KilledPlace, can: SinkCapabilities) -> None:
+    def test_a_kill_during_a_cutover_leaves_one_output_complete(
+        self, place: KilledPlace, can: SinkCapabilities
+    ) -> None:
         """A kill during a cutover leaves either the old or the new output complete, and the next writer of the new
         version completes the cutover.
         """
@@ -105,7 +109,9 @@ class SinkKillContract:
                 break
         assert number >= self.fewest_kills
 
-    def test_a_kill_leaves_no_way_in_for_the_killed_writer(self, place: KilledPlace, can: SinkCapabilities) -> None:
+    def test_a_killed_writers_epoch_is_fenced_by_the_next_epoch(
+        self, place: KilledPlace, can: SinkCapabilities
+    ) -> None:
         """A writer with the epoch of a killed writer is fenced after the next epoch has raised its fence."""
         if not can.fences:
             return

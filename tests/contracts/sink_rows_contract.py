@@ -57,14 +57,16 @@ class SinkRowsContract:
     def can(self, place: RowsPlace) -> SinkCapabilities:
         return capabilities_of(place.sink.describe().kind)
 
-    def test_its_identity(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_outputs_of_two_places_differ_in_identity_as_declared(
+        self, place: RowsPlace, can: SinkCapabilities
+    ) -> None:
         """The outputs of two different places have different identities exactly if the kind declares that its identity
         is the place.
         """
         differ = place.sink.describe().output != place.elsewhere.describe().output
         assert differ is can.names_place
 
-    def test_a_place_of_one_machine(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_a_sink_on_a_local_disk_is_tied_to_one_machine(self, place: RowsPlace, can: SinkCapabilities) -> None:
         """A sink is declared as tied to one machine exactly if it keeps its files on the local disk and its identity is
         its place.
         """
@@ -72,11 +74,15 @@ class SinkRowsContract:
         kept = [path for path in place.root.rglob("*") if path.is_file()]
         assert bool(can.of_one_machine.get(scheme_of(place.sink.describe().output))) is (bool(kept) and can.names_place)
 
-    def test_writes_from_elsewhere(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_a_sink_that_permits_writes_from_surviving_executors_fences(
+        self, place: RowsPlace, can: SinkCapabilities
+    ) -> None:
         """A sink that permits writes from executors that outlive their driver has to fence."""
         assert can.not_from_elsewhere or can.fences
 
-    def test_a_log_that_grows(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_a_log_with_one_file_per_batch_is_in_the_declared_folder(
+        self, place: RowsPlace, can: SinkCapabilities
+    ) -> None:
         """A log with one file per batch is in the folder that the kind declares, and in no other one."""
         writer = _begin(place)
         writer.write(place.batch(SECOND), 1)
@@ -84,12 +90,14 @@ class SinkRowsContract:
         logs = [folder.name for folder in version.glob("*") if {"0", "1"} <= {file.name for file in folder.glob("*")}]
         assert logs == [can.log_folder] * bool(can.log_folder)
 
-    def test_a_stream_of_its_rows(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_the_output_is_readable_as_a_stream_by_the_declared_source_only(
+        self, place: RowsPlace, can: SinkCapabilities
+    ) -> None:
         """The output can be read as a stream by exactly the kind of source that the sink declares."""
         _begin(place)
         assert [kind for kind, read in STREAMS.items() if read(place) == [FIRST]] == [can.read_as] * bool(can.read_as)
 
-    def test_the_columns_that_place_a_row(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_placing_columns_are_in_the_declared_option_only(self, place: RowsPlace, can: SinkCapabilities) -> None:
         """The columns that decide where a row is stored are in the declared option of the sink's description, and in no
         other option.
         """
@@ -97,7 +105,7 @@ class SinkRowsContract:
         naming = [name for name, value in options.items() if value and set(value.split(",")) <= columns]
         assert naming == [can.placed_by] * bool(can.placed_by)
 
-    def test_a_row_without_a_place(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_a_null_in_a_placing_column_is_refused_if_required(self, place: RowsPlace, can: SinkCapabilities) -> None:
         """A row with a null in a placing column is refused with the column's name if the sink needs a place for each
         row; otherwise it is written.
         """
@@ -109,7 +117,9 @@ class SinkRowsContract:
             writer.write(place.batch(homeless), 1)
         assert (homeless in place.rows()) is not can.needs_place
 
-    def test_a_batch_in_complete_mode(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_a_batch_in_complete_mode_replaces_all_rows_as_declared(
+        self, place: RowsPlace, can: SinkCapabilities
+    ) -> None:
         """In complete mode, a batch replaces all rows exactly if the kind declares it."""
         if "complete" not in place.sink.output_modes:
             assert not can.complete_replaces
@@ -119,7 +129,9 @@ class SinkRowsContract:
             writer.write(place.batch(row), number)
         assert (place.rows() == [SECOND]) is can.complete_replaces
 
-    def test_the_next_version_with_another_column(self, place: RowsPlace, can: SinkCapabilities) -> None:
+    def test_an_added_column_is_refused_if_both_versions_share_one_place(
+        self, place: RowsPlace, can: SinkCapabilities
+    ) -> None:
         """A next version with an added column is refused if both versions share one place, and accepted if each version
         has its own.
         """
@@ -135,7 +147,9 @@ class SinkRowsContract:
         assert place.rows() == [FIRST, *([] if can.one_place else [SECOND])]
 
     @pytest.mark.parametrize("change", ColumnChange)
-    def test_a_change_of_columns(self, place: RowsPlace, can: SinkCapabilities, change: ColumnChange) -> None:
+    def test_accepted_column_changes_keep_all_rows_of_the_version_readable(
+        self, place: RowsPlace, can: SinkCapabilities, change: ColumnChange
+    ) -> None:
         """A change of columns that the kind declares as accepted keeps all rows of the version readable; changes that
         it does not declare are not tested.
         """

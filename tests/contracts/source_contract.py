@@ -88,7 +88,7 @@ class SourceKindContract:
         assert source_of(found.kind).place_options.isdisjoint(found.options)
         assert place_of(found) in found.location
 
-    def test_a_limit_is_no_option(self) -> None:
+    def test_a_rate_limit_is_not_recorded_as_an_option(self) -> None:
         """A rate limit is recorded as a limit and not as an option, because it changes the size of a batch and not the
         query.
         """
@@ -96,13 +96,13 @@ class SourceKindContract:
         assert limited.limits == {self.example.limit.lower(): "7"}
         assert limited.options == self.example.source().options
 
-    def test_the_same_place_is_the_same_place(self) -> None:
+    def test_two_sources_with_one_place_show_no_change_of_place(self) -> None:
         """Two sources with the same place show no change of place and need no look at the checkpoint."""
         one, other = self.example.source(), self.example.source()
         assert source_of(one.kind).place_change(one, other) is PlaceChange.NONE
         assert not asks_the_checkpoint(one, other)
 
-    def test_another_place_is_no_resume_until_the_checkpoint_says_so(self) -> None:
+    def test_a_changed_place_is_breaking_unless_the_checkpoint_proves_it_complete(self) -> None:
         """A changed place is a breaking finding, and only a note if the checkpoint proves that the new place holds
         everything that is still unread.
         """
@@ -120,7 +120,7 @@ class SourceKindContract:
         assert effect_of_option(self.example.kind, option.lower()) is OptionEffect.ROWS
         assert [each.severity for each in self.found_for(self.example.of_rows)] == [Severity.BREAKING]
 
-    def test_an_option_of_which_nothing_is_known_is_no_resume(self) -> None:
+    def test_an_unknown_source_option_is_breaking(self) -> None:
         """An unknown option is a breaking finding, because it may change how values are read."""
         assert [each.severity for each in self.found_for({"notanoption": "x"})] == [Severity.BREAKING]
 
@@ -128,7 +128,7 @@ class SourceKindContract:
         """Adding an option with its default value is reported as ``source-option-spelled-out`` only."""
         assert {each.rule for each in self.found_for(self.example.default)} == {"source-option-spelled-out"}
 
-    def test_an_option_of_upkeep_is_a_note(self) -> None:
+    def test_a_changed_option_that_leaves_rows_unchanged_is_a_note(self) -> None:
         """A changed option that leaves the rows unchanged is a note."""
         assert [each.severity for each in self.found_for(self.example.upkeep)] == [Severity.NOTE]
 
@@ -229,7 +229,7 @@ class SourceContract:
         place.put(["e", "f"])
         assert place.run(tmp_path) == {1: ["c", "d"], 2: ["e", "f"]}
 
-    def test_how_far_it_has_read_is_told(self, place: Place, tmp_path: Path) -> None:
+    def test_comparing_two_checkpoints_reports_the_number_of_missing_rows(self, place: Place, tmp_path: Path) -> None:
         """Two checkpoints that have read the same rows compare as equal; for one that has read less, the comparison
         reports the number of missing rows.
         """
@@ -265,7 +265,7 @@ class SourceContract:
             assert nothing is not None
             assert nothing.missing == nothing.total == ROWS_A_BATCH * (number + 1)
 
-    def test_a_version_goes_on_where_another_has_ended(self, place: Place, tmp_path: Path) -> None:
+    def test_a_version_seeded_at_old_offsets_reads_every_later_row_once(self, place: Place, tmp_path: Path) -> None:
         """A version that is seeded at the offsets of an old one reads every later row once, without needing the old
         checkpoint.
         """
@@ -302,7 +302,7 @@ class ObservedSourceContract(SourceContract):
         place.put(["e", "f"])
         assert place.run(tmp_path / "new") == {0: ["c", "d"], 1: ["e", "f"]}
 
-    def test_what_waits_is_counted(self, place: ObservedPlace, tmp_path: Path) -> None:
+    def test_waiting_records_or_files_are_counted(self, place: ObservedPlace, tmp_path: Path) -> None:
         """The number of waiting records or files is 0 after a run, and counts new input afterwards."""
         place.put(["a", "b"])
         place.run(tmp_path)
@@ -310,7 +310,7 @@ class ObservedSourceContract(SourceContract):
         place.put(["c", "d", "e"])
         assert _waiting(place.look(tmp_path)) == 3
 
-    def test_input_that_is_gone_is_found(self, place: ObservedPlace, tmp_path: Path) -> None:
+    def test_deleted_input_that_a_rebuild_would_miss_is_reported(self, place: ObservedPlace, tmp_path: Path) -> None:
         """Input that a rebuild would miss is reported once it was deleted, and nothing is reported while all input
         exists.
         """

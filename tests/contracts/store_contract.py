@@ -22,7 +22,7 @@ class StoreContract:
             store.create(key, value)
             assert store.read(key) == value
 
-    def test_a_value_larger_than_any_of_ours_is_neither_read_nor_written(
+    def test_a_value_above_the_size_limit_is_neither_read_nor_written(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Reading or writing a value above the size limit fails with the key and both sizes; a value of the maximum
@@ -43,7 +43,7 @@ class StoreContract:
         store.create("a/new", b"x" * 1000)
         assert store.read("a/new") == b"x" * 1000
 
-    def test_second_create_loses_and_changes_nothing(self, store: Store) -> None:
+    def test_a_second_create_of_a_key_fails_and_leaves_its_value_unchanged(self, store: Store) -> None:
         """Creating an existing key raises ``KeyExists`` and leaves its value unchanged, whether the new bytes differ or
         not.
         """
@@ -60,7 +60,7 @@ class StoreContract:
             winners = race(8, lambda writer, key=key: store.create(key, b"%d" % writer))
             assert [b"%d" % writer for writer in winners] == [store.read(key)]
 
-    def test_folders_are_told_by_name(self, store: Store) -> None:
+    def test_folders_are_listed_once_by_name(self, store: Store) -> None:
         """Listing folders returns each folder once, even if names are prefixes of each other, and does not return keys
         beside the folders.
         """
@@ -70,7 +70,7 @@ class StoreContract:
         assert list(store.folders("jobs/b/")) == []
         assert list(store.folders("nothing/")) == []
 
-    def test_missing_key_is_told(self, store: Store) -> None:
+    def test_reading_a_missing_key_raises_key_missing(self, store: Store) -> None:
         """Reading a missing key raises ``KeyMissing`` with that key, also for a folder and inside a missing folder."""
         store.create("a/b", b"")
         for key in ("a/c", "b/c/d", "a"):
@@ -78,7 +78,7 @@ class StoreContract:
                 store.read(key)
             assert caught.value.key == key
 
-    def test_replace_writes_over_and_anew(self, store: Store) -> None:
+    def test_replace_overwrites_an_existing_key_and_creates_a_missing_one(self, store: Store) -> None:
         """Replacing writes an existing key and creates a missing one."""
         store.replace("status/new.json", b"1")
         store.replace("status/new.json", b"22")
@@ -126,7 +126,7 @@ class StoreContract:
         for after in [*keys, "j/0005", "j/c/", "j/c0", "j/c/y/", "j/zz", "i", "z"]:
             assert list(store.list("j/", after=after)) == [key for key in keys if key > after], after
 
-    def test_list_has_every_key_once_whatever_its_order(self, store: Store) -> None:
+    def test_list_returns_every_key_once_despite_prefixed_folder_names(self, store: Store) -> None:
         """A listing returns every key once even if folder names are prefixes of each other, which servers sort
         differently.
         """
@@ -153,7 +153,7 @@ class StoreContract:
             with pytest.raises(KeyMissing):
                 store.read_range("none", 0, length)
 
-    def test_deleted_key_is_gone_and_free(self, store: Store) -> None:
+    def test_a_deleted_key_is_not_listed_and_can_be_recreated(self, store: Store) -> None:
         """A deleted key is not listed and can be created anew; deleting a missing key is not an error."""
         store.create("d/1", b"old")
         store.delete("d/1")
@@ -167,7 +167,7 @@ class StoreContract:
         "key",
         ["", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/./b", ".a", "a b", "a\\b", "ä", "a\n", "x" * 201],
     )
-    def test_what_is_no_key_is_refused(self, store: Store, key: str) -> None:
+    def test_an_invalid_key_is_refused_by_every_call(self, store: Store, key: str) -> None:
         """Every call refuses a key that could leave the store, be hidden in it or mean something else on a different
         system.
         """
@@ -182,7 +182,7 @@ class StoreContract:
             with pytest.raises(InvalidInput):
                 call()
 
-    def test_what_is_no_folder_is_refused(self, store: Store) -> None:
+    def test_listing_an_invalid_folder_prefix_is_refused(self, store: Store) -> None:
         """Listing refuses a prefix that is not a folder inside the store."""
         for prefix in ("a", "../", "/", "a//"):
             with pytest.raises(InvalidInput):

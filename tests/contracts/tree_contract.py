@@ -38,7 +38,7 @@ class TreeContract:
         assert list(found.parts("state/0/1.delta", 4, stamp)) == [b"onet", b"wo"]
         assert list(found.parts("metadata", 4, found.stamp("metadata"))) == []
 
-    def test_a_change_is_seen_at_once_by_who_made_it(self, tree: Tree) -> None:
+    def test_a_tree_sees_its_own_changes_at_once(self, tree: Tree) -> None:
         """A tree sees its own creations and deletions at once, even if it has listed the folder before."""
         assert tree.names("") == []
         assert tree.absence()
@@ -103,7 +103,7 @@ class TreeContract:
         expected.update(part * 3)
         assert (stamp.size, found.digest()) == (3 * len(part), expected.digest())
 
-    def test_what_is_deleted_is_gone(self, tree: Tree) -> None:
+    def test_deleting_removes_exactly_the_named_files(self, tree: Tree) -> None:
         """Deleting removes exactly the given files, accepts missing ones, and empty folders are removed on request."""
         for path in ("metadata", "state/0/1.delta", "state/0/2.delta", "state/1/1.delta", "offsets/0"):
             tree.create(path, [b"x"])
@@ -118,7 +118,7 @@ class TreeContract:
         assert tree.fresh().names("") == []
         assert tree.fresh().absence() == NOT_THERE
 
-    def test_one_look_tells_everything(self, tree: Tree) -> None:
+    def test_one_look_returns_every_file_with_its_stamp(self, tree: Tree) -> None:
         """One look returns every file with its stamp, whatever its name, and no folders."""
         assert tree.look().files == {}
         for path in ("metadata", ".removing", "state/0/3/left/SSTs/000001-a.sst"):
@@ -128,7 +128,7 @@ class TreeContract:
         assert (len(seen.files), seen.odd) == (3, ())
         assert all(tree.stamp(path) == found for path, found in seen.files.items())
 
-    def test_what_is_asked_while_files_go_is_true_afterwards(self, tree: Tree) -> None:
+    def test_no_cached_listing_hides_files_deleted_after_their_stamps_were_read(self, tree: Tree) -> None:
         """After a deletion that reads each file's stamp just before removing it, no cached listing hides that the files
         were deleted.
         """
@@ -143,7 +143,7 @@ class TreeContract:
         assert tree.delete(looked_at()) == {}
         assert [tree.has("commits/0"), tree.has("commits/1"), tree.look().files] == [False, False, {}]
 
-    def test_more_files_go_than_one_request_takes(self, tree: Tree) -> None:
+    def test_more_files_than_one_request_accepts_are_deleted(self, tree: Tree) -> None:
         """Deleting 1,100 files, more than one request accepts, removes all of them."""
         paths = [f"state/{number}" for number in range(1100)]
         with ThreadPoolExecutor(max_workers=8) as writers:
@@ -176,7 +176,7 @@ class TreeContract:
         assert not tree.fresh().has("state/0/3.zip")
 
     @pytest.mark.parametrize("path", OUTSIDE)
-    def test_nothing_outside_is_touched(self, tree: Tree, path: str) -> None:
+    def test_a_path_outside_the_tree_is_refused(self, tree: Tree, path: str) -> None:
         """A path outside the tree is refused for reading, stamping, creating and deleting."""
         for act in (tree.read, tree.stamp, lambda name: tree.create(name, [b"x"]), lambda name: tree.delete([name])):
             with pytest.raises(InvalidInput):

@@ -28,7 +28,7 @@ def _done(**changes: Any) -> OperationState:
     return OperationState(operation="op", request=DeployRequest(job="a_job"), steps=(), started=1, **given)
 
 
-def test_what_was_asked_for_is_right() -> None:
+def test_an_operation_with_the_expected_outcome_is_accepted() -> None:
     """An operation with the expected outcome, verdict and transition is accepted; an expectation that is left open
     accepts any value.
     """
@@ -51,7 +51,7 @@ def test_what_was_asked_for_is_right() -> None:
     ],
     ids=["another outcome", "no outcome", "another verdict", "another way", "no way"],
 )
-def test_anything_else_is_told(done: OperationState, told: str) -> None:
+def test_an_operation_that_differs_from_the_expectation_is_reported(done: OperationState, told: str) -> None:
     """An operation that differs from the expected outcome, verdict or transition is reported with both values, even if
     it succeeded.
     """

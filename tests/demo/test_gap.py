@@ -98,7 +98,7 @@ def history(tmp_path: Path) -> History:
     return History(tmp_path)
 
 
-def test_commits_around_a_moment(history: History) -> None:
+def test_the_last_commit_before_and_first_after_a_moment_are_found(history: History) -> None:
     """The last commit before and the first commit after a moment are found, without counting other files or batches
     below the given number.
     """
@@ -116,7 +116,7 @@ def test_a_first_release_has_no_gap(history: History) -> None:
     assert history.gap_s("op1") is None
 
 
-def test_a_resumed_query_goes_on_in_the_same_version(history: History) -> None:
+def test_the_gap_of_a_resume_lies_between_commits_of_both_drivers(history: History) -> None:
     """The gap of a resume is measured from the last commit before the old driver stopped to the first commit after the
     new driver's claim.
     """
@@ -136,7 +136,7 @@ def test_the_batch_that_is_handed_over_is_no_commit_of_the_new_version(history: 
     assert history.gap_s("op2") == history.now + 3 - 105.0
 
 
-def test_what_a_shadow_commits_is_not_seen_until_it_serves(history: History) -> None:
+def test_commits_of_a_shadow_before_its_claim_do_not_end_the_gap(history: History) -> None:
     """Commits of a shadow before its claim do not end the gap of a rebuild."""
     way = QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")
     history.records(created("v0002"), *_served("op2", "new", "v0002", way))

@@ -31,7 +31,7 @@ def test_every_edit_applies_in_its_order(places: Places) -> None:
     assert len(seen) == 4
 
 
-def test_an_edit_can_be_taken_back(places: Places) -> None:
+def test_reverting_an_edit_restores_the_job_file(places: Places) -> None:
     """Reverting an edit restores the job's file byte for byte."""
     file = places.jobs / "sales_totals.py"
     before = file.read_text()

@@ -32,14 +32,14 @@ def test_growing_totals_are_fine() -> None:
     [{}, {"c1": Totals(2, 30, 500)}, {**BEFORE, "c1": Totals(1, 10, 100)}, {**BEFORE, "c2": Totals(1, 6, 36)}],
     ids=["the table is missing", "a customer is missing", "a count goes back", "a sum goes back"],
 )
-def test_a_step_back_is_seen(after: dict[str, Totals]) -> None:
+def test_a_missing_table_or_decreased_total_is_reported(after: dict[str, Totals]) -> None:
     """A missing table, a missing customer or a decreased total is reported, even if the next reading is correct."""
     samples = _seen(BEFORE, after, BEFORE)
     assert len(samples.wrong) == 1
     assert "wrong" in samples.sentence
 
 
-def test_pauses_between_readings_are_told() -> None:
+def test_the_longest_pause_between_readings_is_measured() -> None:
     """The longest pause between two readings is measured, because an error during a pause would not be seen."""
     samples = Samples()
     for at in (0.0, 0.1, 2.1):
@@ -48,7 +48,7 @@ def test_pauses_between_readings_are_told() -> None:
     assert samples.longest_still_s == pytest.approx(2.1)
 
 
-def test_the_thread_reads_and_tells_what_fails() -> None:
+def test_an_exception_while_reading_is_recorded_as_a_table_error() -> None:
     """An exception while reading is recorded as an error of the table."""
     readings = iter([BEFORE, BEFORE])
     with Sampler(lambda: next(readings), every_s=0.001) as sampler:

@@ -25,7 +25,7 @@ def started(places: Places, name: str) -> StartedProcess:
     return found
 
 
-def test_what_has_died_is_started_again(tmp_path: Path) -> None:
+def test_make_up_restarts_a_killed_scheduler_and_producer(tmp_path: Path) -> None:
     """``make up`` restarts a killed scheduler and a killed producer instead of reporting that the system is up.
     Unrelated processes stay alive, and a second call changes nothing.
     """

@@ -32,7 +32,7 @@ def anchors() -> set[str]:
     return {re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-def test_promtool_takes_the_file() -> None:
+def test_promtool_accepts_the_file_of_alerts() -> None:
     """``promtool`` accepts the file of alerts and finds every rule in it."""
     found = promtool("check", "rules", FILE)
     assert found.returncode == 0, found.stdout + found.stderr
@@ -46,7 +46,7 @@ def test_promtool_refuses_a_broken_file(tmp_path: Path) -> None:
     assert promtool("check", "rules", broken).returncode != 0
 
 
-def test_every_alert_says_who_should_know_and_where_to_read_on() -> None:
+def test_every_alert_has_a_severity_a_summary_and_a_runbook_link() -> None:
     """Every alert has a unique name, a severity, a wait of at least two minutes, a summary and a link to an existing
     heading of the runbook.
     """
@@ -61,7 +61,7 @@ def test_every_alert_says_who_should_know_and_where_to_read_on() -> None:
         assert anchor in anchors(), f"{each['alert']}: docs/operations/runbook.md has no heading for {anchor}"
 
 
-def test_every_rule_that_somebody_should_know_of_has_its_alert() -> None:
+def test_every_watch_rule_above_informational_has_an_alert() -> None:
     """Every rule of the watch except informational ones has an alert with the rule's severity and runbook heading."""
     told = {}
     for each in alerts():
@@ -75,7 +75,7 @@ def test_every_rule_that_somebody_should_know_of_has_its_alert() -> None:
     assert told == wanted
 
 
-def test_alerts_ask_for_metrics_that_there_are() -> None:
+def test_alerts_refer_only_to_exported_metrics() -> None:
     """Every alert refers only to exported metrics, because a renamed metric would silence its alert."""
     for each in alerts():
         assert named_in(each["expr"])
@@ -129,7 +129,7 @@ SYMPTOM = 'streamkeeper_symptom{rule="stalled",severity="page",job="sales",query
 ALIVE = {"streamkeeper_watch_pass_timestamp_seconds": "0+60x30", "streamkeeper_store_up": "1x30"}
 
 
-def test_a_symptom_is_told_after_two_passes_and_ends_with_it(tmp_path: Path) -> None:
+def test_an_alert_fires_after_two_passes_and_ends_with_its_symptom(tmp_path: Path) -> None:
     """A symptom raises an alert only after it has lasted two passes, and the alert ends when the symptom does."""
     labels = {"job": "sales", "query": "totals"}
     series = {SYMPTOM: "_x4 1x5 stale", **ALIVE}
@@ -145,7 +145,7 @@ def test_a_symptom_is_told_after_two_passes_and_ends_with_it(tmp_path: Path) -> 
     )
 
 
-def test_a_silent_watch_is_told_and_a_living_one_is_not(tmp_path: Path) -> None:
+def test_an_alert_fires_for_a_stopped_watch_only(tmp_path: Path) -> None:
     """An alert fires if the watch has made no pass at all or has stopped making passes. Control: no alert fires for a
     running watch.
     """
@@ -158,7 +158,7 @@ def test_a_silent_watch_is_told_and_a_living_one_is_not(tmp_path: Path) -> None:
         play(tmp_path, ALIVE, {15: silent})
 
 
-def test_a_store_that_does_not_answer_and_an_endpoint_that_is_gone_are_told(tmp_path: Path) -> None:
+def test_an_unavailable_store_and_a_missing_endpoint_each_raise_an_alert(tmp_path: Path) -> None:
     """An unavailable store and a missing metrics endpoint each raise an alert, because without them no symptom is
     reported.
     """

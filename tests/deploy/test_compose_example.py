@@ -80,7 +80,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def test_it_triggers_once_the_dag_is_known_and_waits_for_the_end(script, capsys) -> None:
+def test_the_script_triggers_one_run_and_waits_until_it_succeeds(script, capsys) -> None:
     """The script triggers one run with the form's conf and a fixed id once the DAG exists, retries while the server is
     busy, and waits until the run has succeeded.
     """
@@ -94,14 +94,14 @@ def test_it_triggers_once_the_dag_is_known_and_waits_for_the_end(script, capsys)
     assert capsys.readouterr().out == "event_counts serves\n"
 
 
-def test_started_again_it_triggers_nothing(script) -> None:
+def test_a_second_compose_up_triggers_no_other_run(script) -> None:
     """A second ``docker compose up`` does not trigger another deploy if the run exists."""
     with serving(FakeAirflow({DAG: [(200, {})], RUN: [(200, {"state": "success"})]})) as airflow:
         assert script["main"]([airflow.url, "kafka:9092", "events"]) == 0
     assert airflow.posted == []
 
 
-def test_a_run_that_failed_is_an_error_that_says_what_to_do(script) -> None:
+def test_a_failed_run_exits_with_an_error_that_names_the_remedy(script) -> None:
     """A failed run makes the script exit with an error that states how to continue, and is not triggered anew."""
     airflow = FakeAirflow({DAG: [(200, {})], RUN: [(200, {"state": "failed"})]})
     with serving(airflow), pytest.raises(SystemExit, match=r"the run example .* failed.*clear that task"):
@@ -109,7 +109,7 @@ def test_a_run_that_failed_is_an_error_that_says_what_to_do(script) -> None:
     assert airflow.posted == []
 
 
-def test_a_wrong_password_is_told_as_airflow_tells_it(script, monkeypatch) -> None:
+def test_a_wrong_password_is_reported_with_airflows_message(script, monkeypatch) -> None:
     """A wrong password is reported with Airflow's own message, for example after the one in ``.env`` was changed."""
     monkeypatch.setenv("STREAMKEEPER_ADMIN_PASSWORD", "another")
     with serving(FakeAirflow({})) as airflow, pytest.raises(OSError, match="401.*Invalid credentials"):

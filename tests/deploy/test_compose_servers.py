@@ -91,7 +91,7 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.s3
-def test_s3_serves_whoever_has_the_keys_and_nobody_else(tmp_path: Path) -> None:
+def test_s3_accepts_only_requests_with_the_right_keys(tmp_path: Path) -> None:
     """The S3 service with the file's flags and keys accepts requests with the right secret key and refuses a different
     one; creating the bucket twice succeeds.
     """
@@ -141,7 +141,7 @@ def _listed(environ: Mapping[str, str], bucket: str) -> int:
 
 
 @pytest.mark.kafka
-def test_kafka_takes_its_configuration_and_the_example_feeds_it(tmp_path: Path) -> None:
+def test_kafka_starts_with_its_configuration_and_receives_the_event_feed(tmp_path: Path) -> None:
     """The broker starts with the file's configuration, and the event feed creates its topic, passes its health check,
     and stops on request with every event delivered.
     """

@@ -27,7 +27,7 @@ def expressions(dashboard: dict[str, Any]) -> list[str]:
     return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
 
-def test_every_metric_of_it_exists_and_every_metric_is_shown(dashboard: dict[str, Any]) -> None:
+def test_the_dashboard_shows_every_exported_metric_and_no_others(dashboard: dict[str, Any]) -> None:
     """The dashboard uses only exported metrics, and shows every one of them."""
     shown = set().union(*map(named_in, expressions(dashboard)))
     asked = [each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
@@ -36,7 +36,7 @@ def test_every_metric_of_it_exists_and_every_metric_is_shown(dashboard: dict[str
     assert metric_names() - shown == set()
 
 
-def test_it_has_what_grafana_needs(dashboard: dict[str, Any]) -> None:
+def test_the_dashboard_has_every_field_that_grafana_needs(dashboard: dict[str, Any]) -> None:
     """The dashboard has a title, a schema version, a selectable data source, and panels of known kinds with a unique
     id, a title, a description, a unit and targets.
     """

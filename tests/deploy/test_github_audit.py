@@ -22,7 +22,7 @@ def test_every_step_is_a_script_that_a_shell_takes() -> None:
         assert subprocess.run(["bash", "-n", "-c", each["run"]], check=False).returncode == 0, each["name"]
 
 
-def test_it_reads_and_no_more_and_runs_by_itself() -> None:
+def test_the_audit_has_read_permission_only_and_runs_on_a_schedule() -> None:
     """The audit has read permission only, runs on a schedule and for pull requests, passes no environment to the
     auditor, and pins its version.
     """
@@ -34,7 +34,7 @@ def test_it_reads_and_no_more_and_runs_by_itself() -> None:
     assert re.search(r"pip-audit==\d+\.\d+\.\d+$", audit["run"], re.MULTILINE)
 
 
-def test_every_lock_is_audited_as_it_is() -> None:
+def test_every_lock_file_is_audited_without_resolving_dependencies() -> None:
     """Every lock file is audited by its hashes without resolving dependencies anew."""
     locks = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("requirements/*.in")}
     run = STEPS[-1]["run"]

@@ -53,7 +53,7 @@ def test_every_step_is_a_script_that_a_shell_takes(tmp_path: Path) -> None:
         assert "${{" not in each["run"], each["name"]
 
 
-def test_what_runs_a_changes_code_has_no_token() -> None:
+def test_the_step_that_runs_pull_request_code_has_no_token() -> None:
     """The step that runs a pull request's code has no token; the workflow runs only for branches of the repository and
     may write only comments.
     """
@@ -67,7 +67,7 @@ def test_what_runs_a_changes_code_has_no_token() -> None:
     assert "GH_TOKEN" not in workflow["jobs"]["check"]["env"]
 
 
-def test_a_comment_is_found_again_by_the_line_that_the_command_writes() -> None:
+def test_the_workflow_finds_its_comment_by_the_commands_marker_line() -> None:
     """The workflow finds its comment by the same marker line that the command writes."""
     assert re.findall(r"marker='(.*)'", step("Comment")) == [MARKER]
 

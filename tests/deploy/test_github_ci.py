@@ -13,7 +13,7 @@ WORKFLOW: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").re
 STEPS: list[dict[str, Any]] = WORKFLOW["jobs"]["run"]["steps"]
 
 
-def test_it_runs_the_one_script_and_reads_only() -> None:
+def test_the_workflow_runs_one_script_with_read_permission_only() -> None:
     """The last step of the workflow is ``.ci/run``; no step uses a third-party action, and the token has read
     permission only.
     """

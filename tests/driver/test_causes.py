@@ -64,7 +64,7 @@ def raised_by(url: str, *statements: str) -> BaseException:
 @pytest.mark.parametrize(
     "error", ['TimeoutError("shop 7 did not confirm")', 'ConnectionError("shop 7 is closed")', 'MemoryError("basket")']
 )
-def test_a_builtin_error_that_the_jobs_own_line_raises_is_the_jobs(tmp_path: Path, error: str) -> None:
+def test_a_builtin_error_raised_by_the_jobs_code_is_its_failure(tmp_path: Path, error: str) -> None:
     """A built-in error that the job's own code raises is a failure of the job; negative control: the same error from
     outside of the job's code is not.
     """
@@ -78,7 +78,7 @@ def test_a_builtin_error_that_the_jobs_own_line_raises_is_the_jobs(tmp_path: Pat
     assert judge(raised.value, tmp_path / "elsewhere") != Judged()
 
 
-def test_a_number_of_the_operating_system_counts_wherever_it_is_raised(tmp_path: Path) -> None:
+def test_a_refused_connection_is_a_dependency_error_even_in_the_jobs_code(tmp_path: Path) -> None:
     """A refused connection with an errno is classified as an unavailable dependency, even if it surfaces in the job's
     own code.
     """
@@ -91,7 +91,7 @@ def test_a_number_of_the_operating_system_counts_wherever_it_is_raised(tmp_path:
     assert judge(raised.value, tmp_path).cause is Cause.DEPENDENCY
 
 
-def test_a_file_that_is_gone_is_not_taken_for_lost_input() -> None:
+def test_a_missing_file_is_not_classified_as_lost_input() -> None:
     """A missing file is not classified as lost input, because it may belong to a static table; the batch's own files
     are checked before the next run.
     """
@@ -100,7 +100,7 @@ def test_a_file_that_is_gone_is_not_taken_for_lost_input() -> None:
 
 
 @pytest.mark.parametrize("error", [Fenced("f"), SinkAhead("s"), CheckpointLost("c"), JobUnusable("j")], ids=repr)
-def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -> None:
+def test_typed_errors_that_waiting_cannot_resolve_are_permanent(error: Exception) -> None:
     """Errors that waiting cannot resolve are permanent, and their exit code keeps the supervisor from restarting the
     driver.
     """
@@ -126,14 +126,14 @@ def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -
     ],
     ids=repr,
 )
-def test_errors_are_told_by_their_type(error: Exception, cause: Cause) -> None:
+def test_errors_are_classified_by_type_and_error_number(error: Exception, cause: Cause) -> None:
     """An error is classified by its type and error number as dependency, capacity or failure; an unknown error is a
     failure.
     """
     assert judge(error).cause is cause
 
 
-def test_a_database_that_nobody_serves_is_a_dependency_that_is_down() -> None:
+def test_a_database_that_refuses_connections_is_an_unavailable_dependency() -> None:
     """A database that refuses connections is classified as an unavailable dependency, with the exit code
     ``DEPENDENCY_DOWN``.
     """
@@ -201,7 +201,7 @@ def test_a_kind_of_sink_judges_the_errors_of_its_client(monkeypatch: pytest.Monk
     assert judge(LogBusy()) == Judged()
 
 
-def test_a_cause_behind_an_error_counts() -> None:
+def test_a_job_that_cannot_be_built_is_classified_by_the_underlying_cause() -> None:
     """A job that cannot be built because a server is down waits for the dependency; one with an error in its code, or
     with a lost checkpoint, fails permanently.
     """
@@ -215,7 +215,7 @@ def test_a_cause_behind_an_error_counts() -> None:
     assert judge(lost).cause is Cause.PERMANENT
 
 
-def test_an_error_whose_jvm_is_gone_is_judged_by_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_terminated_jvm_is_classified_by_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the JVM has terminated, the chain of errors is read from the text of the py4j exception."""
 
     class Gone:
@@ -277,7 +277,9 @@ Suppressed: java.net.SocketTimeoutException: Read timed out
         ("", "", Cause.FAILURE),
     ],
 )
-def test_what_spark_tells_as_text_is_told_by_condition_and_classes(condition: str, text: str, cause: Cause) -> None:
+def test_spark_error_text_is_classified_by_condition_and_exception_classes(
+    condition: str, text: str, cause: Cause
+) -> None:
     """An error that Spark reports as text is classified by its condition and its exception classes: an unreachable
     server takes precedence over the condition that it caused, and prose is ignored.
     """
@@ -293,7 +295,7 @@ def raised_in(source: str, file: str) -> BaseException:
     raise AssertionError("nothing was raised")
 
 
-def test_the_frame_that_raised_it_tells_a_systems_words_from_a_jobs(tmp_path: Path) -> None:
+def test_an_error_message_is_classified_by_the_file_that_raised_it(tmp_path: Path) -> None:
     """The same error message is out of memory if Python's own module raises it, and an unclassified failure if the
     job's file does.
     """
@@ -303,7 +305,7 @@ def test_the_frame_that_raised_it_tells_a_systems_words_from_a_jobs(tmp_path: Pa
     assert judge(raised_in(source, str(tmp_path / "orders.py"))) == Judged(Cause.FAILURE, Fault.UNCLASSIFIED)
 
 
-def test_a_class_that_the_job_defines_means_nothing_by_its_name(tmp_path: Path) -> None:
+def test_a_job_defined_error_class_is_not_classified_by_its_name(tmp_path: Path) -> None:
     """An error class that the job defines is not classified by its name, neither live nor in a worker's traceback.
     Negative controls: a client's class of that name and a class derived from a known one are classified.
     """
@@ -328,14 +330,14 @@ def test_a_class_that_the_job_defines_means_nothing_by_its_name(tmp_path: Path) 
         "Some data may have been lost, No space left on device, OutOfMemoryError",
     ],
 )
-def test_the_words_of_a_workers_message_decide_nothing(message: str) -> None:
+def test_the_message_of_a_worker_error_does_not_affect_its_classification(message: str) -> None:
     """The message of a worker's error is ignored in its classification, even if it looks like another traceback or
     contains the name of an exception class.
     """
     assert judge_text(PYTHON.format(f"ValueError: {message}")) == Judged(Cause.FAILURE, Fault.UNCLASSIFIED)
 
 
-def test_a_lost_executor_is_named_and_one_without_memory_is_known_by_its_code() -> None:
+def test_a_lost_executor_is_described_by_its_reason_and_exit_code() -> None:
     """A lost executor is described by the reason that Spark's scheduler reports, and exit code 52 is classified as out
     of memory.
     """

@@ -135,7 +135,7 @@ UNREADABLE_CODE = (
 )
 
 
-def test_code_that_cannot_be_read_is_the_same_in_the_same_bundle_only(house: House) -> None:
+def test_unanalysable_code_counts_as_unchanged_only_in_an_identical_bundle(house: House) -> None:
     """Code that cannot be analysed counts as unchanged only in an identical bundle: an added file in the job's folder
     changes the verdict from ``RESUME`` to ``BACKUP``.
     """
@@ -200,7 +200,7 @@ KEYED = (
         "a key that is gone",
     ],
 )
-def test_a_key_of_a_function_is_asked_about_wherever_it_is_computed(
+def test_a_changed_column_that_a_sink_function_writes_gets_backup(
     house: House, change: tuple[str, str], verdict: Verdict, rules: list[str]
 ) -> None:
     """A changed column that a sink function writes gets ``BACKUP``, whether the query or the function computes it, and
@@ -215,7 +215,7 @@ def test_a_key_of_a_function_is_asked_about_wherever_it_is_computed(
     assert (found[0], sorted({*found[1]} - output)) == (verdict, rules)
 
 
-def test_a_column_that_a_function_reads_and_its_query_lacks_is_named_with_its_line(house: House) -> None:
+def test_a_missing_column_read_by_a_sink_function_is_refused_by_line(house: House) -> None:
     """A column that the sink function reads and the query no longer has is refused with its name and line; a rehearsal
     would not find it, because it does not run the sink.
     """
@@ -280,7 +280,7 @@ def test_a_null_key_decides_whether_filling_nulls_is_safe(house: House) -> None:
     assert (verdict, "grouping-key-null-replaced" in rules) == (Verdict.RESUME, True)
 
 
-def test_what_the_state_holds_under_a_driver_that_goes_on_is_no_proof(house: House) -> None:
+def test_state_under_a_writing_driver_is_no_proof_of_absent_null_keys(house: House) -> None:
     """While a driver is still writing, a state without a null key proves nothing: the change gets ``SWITCH`` with a
     ``not-looked`` finding, because the next batch may add such a key.
     """
@@ -371,7 +371,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(house: House, damage: Callable[
     assert any(each.startswith("checkpoint-") for each in rules)
 
 
-def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
+def test_a_missing_input_file_of_an_uncommitted_batch_is_refused(house: House) -> None:
     """A missing input file of an uncommitted batch gets ``REFUSE``, because Spark would silently run the batch without
     it.
     """
@@ -385,7 +385,7 @@ def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
     assert (verdict, "input-of-open-batch-gone" in rules) == (Verdict.REFUSE, True)
 
 
-def test_the_batch_that_a_driver_has_under_way_is_its_own(house: House) -> None:
+def test_an_uncommitted_batch_is_reported_only_without_a_serving_driver(house: House) -> None:
     """An uncommitted batch is reported as ``checkpoint-open-batch`` only without a serving driver, because a start
     would replay it.
     """
@@ -396,7 +396,7 @@ def test_the_batch_that_a_driver_has_under_way_is_its_own(house: House) -> None:
     assert served.queries["totals"].findings == ()
 
 
-def test_files_that_a_driver_has_listed_and_not_planned_are_its_own(house: House) -> None:
+def test_listed_but_unplanned_files_get_backup_only_without_a_serving_driver(house: House) -> None:
     """Source files that are listed but not planned get ``BACKUP`` without a serving driver, because a removed batch
     leaves the same traces, and no finding while a driver serves.
     """
@@ -497,7 +497,9 @@ def test_the_parent_of_a_jobs_checkpoints_is_enough(house: House, below: str) ->
     assert alone.assessment is not None, alone.error
 
 
-def test_a_stateless_query_says_nothing_of_where_others_keep_their_state(house: House, spark: SparkSession) -> None:
+def test_a_stateless_query_causes_no_findings_about_the_state_format_of_others(
+    house: House, spark: SparkSession
+) -> None:
     """A stateless query, whose commits look like those of the state format without ids, does not lead to findings about
     the state format of a stateful query.
     """
@@ -560,7 +562,7 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-def test_what_only_one_look_shows_is_a_batch_under_way(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_that_a_second_look_does_not_confirm_is_ignored(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apparent damage that a second look does not confirm is ignored, because a driver was writing while the files were
     read.
     """

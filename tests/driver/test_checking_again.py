@@ -59,7 +59,7 @@ def builds(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 @pytest.mark.parametrize("name", ["job.py", "rates.json", "sql/totals.sql", "conf/job.yaml", "new.csv"])
-def test_any_changed_file_of_the_bundle_has_the_job_built_anew(
+def test_any_changed_file_of_the_bundle_causes_a_rebuild_of_the_job(
     root: Path, builds: Callable[[], int], name: str
 ) -> None:
     """The deployed job is rebuilt after any file of its bundle has changed, code or data; only the content counts and
@@ -96,7 +96,7 @@ def test_environments_and_hidden_folders_are_not_walked(
     assert sorted(entered) == [".", "conf", "sql"]
 
 
-def test_a_bundle_too_large_to_tell_is_described_with_every_request(
+def test_the_job_of_a_bundle_too_large_to_compare_is_always_rebuilt(
     builds: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bundle with too many files to compare counts as changed, and its job is built for every request."""

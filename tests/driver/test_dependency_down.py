@@ -99,7 +99,7 @@ def test_a_sink_that_is_down_is_waited_for_and_nothing_is_lost(house: Wired) -> 
     assert house.wait_exit(house.processes[0], 60) == ExitCode.DRAINED
 
 
-def test_a_driver_that_cannot_take_over_says_that_its_sink_is_down(house: Wired) -> None:
+def test_a_driver_that_cannot_take_over_exits_with_dependency_down(house: Wired) -> None:
     """A driver that cannot take over because its sink is down exits with ``DEPENDENCY_DOWN``, and its next generation
     continues when the sink is reachable.
     """
@@ -115,7 +115,7 @@ def test_a_driver_that_cannot_take_over_says_that_its_sink_is_down(house: Wired)
     wait_for("the totals", lambda: house.totals() == house.oracle(), 180)
 
 
-def test_without_its_cause_the_outage_ends_the_driver(house: Wired) -> None:
+def test_an_outage_classified_as_a_failure_uses_up_the_restarts(house: Wired) -> None:
     """Negative control: if the outage is classified as a failure, three restarts are used up and the driver fails while
     the sink is down.
     """

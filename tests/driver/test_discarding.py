@@ -72,7 +72,7 @@ def test_what_was_written_in_shadow_is_removed(remains: Remains) -> None:
     assert remains.tables() == {"totals"}
 
 
-def test_a_version_that_was_claimed_to_serve_is_left(remains: Remains) -> None:
+def test_discarding_keeps_the_table_of_a_version_claimed_to_serve(remains: Remains) -> None:
     """Discarding keeps the table of a version that was claimed to serve, because after the start of the cutover it may
     be the serving one.
     """

@@ -25,7 +25,9 @@ CHANGES = (
 )
 
 
-def test_every_door_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_dry_run_deploy_and_rollback_report_the_same_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A check, a dry run, a cold and a warm deploy and a rollback report the same findings for one candidate that makes
     a different change in each query, and leave no process behind.
     """

@@ -109,7 +109,7 @@ def answers(driver: str, lines: list[bytes], kind: type[T], secrets: dict[str, s
     return [from_json(line, kind, where="answer") for line in done.stdout.splitlines()]
 
 
-def test_one_process_drills_what_it_is_asked(house: House, tmp_path: Path) -> None:
+def test_one_process_answers_drill_requests_in_order(house: House, tmp_path: Path) -> None:
     """One process answers drill requests in order; an unreadable request or a failing job gets an error answer and does
     not affect later ones, and secrets are masked.
     """
@@ -131,7 +131,7 @@ def test_one_process_drills_what_it_is_asked(house: House, tmp_path: Path) -> No
     assert (idle.ok, idle.message) == (True, "no new input; 1 state store holds 5 rows")
 
 
-def test_one_process_exports_what_it_is_asked(house: House, tmp_path: Path) -> None:
+def test_one_process_exports_the_state_of_a_checkpoint(house: House, tmp_path: Path) -> None:
     """One process exports the state of a checkpoint: the rows equal those computed in Python, the checkpoint stays
     unchanged, and an existing target is refused.
     """
@@ -151,7 +151,7 @@ def test_one_process_exports_what_it_is_asked(house: House, tmp_path: Path) -> N
     assert contents(house.checkpoint) == before
 
 
-def test_state_that_is_gone_altogether_fails_an_idle_drill(
+def test_a_drill_without_new_input_fails_if_all_state_was_deleted(
     house: House, ask: Callable[[DrillRequest], DrillAnswer], restored: Path
 ) -> None:
     """A drill without new input fails if the whole state was deleted, because the query's plan shows that it keeps
@@ -180,7 +180,7 @@ def test_the_jobs_own_settings_win_over_the_checkpoints_layout(
     assert found.message.startswith("Spark refused: ")
 
 
-def test_an_unknown_query_is_told_with_those_there_are(
+def test_an_unknown_query_is_answered_with_the_existing_names(
     house: House, ask: Callable[[DrillRequest], DrillAnswer], restored: Path
 ) -> None:
     """A drill of an unknown query is answered with the names of the existing ones, and leaves the checkpoint
@@ -193,7 +193,7 @@ def test_an_unknown_query_is_told_with_those_there_are(
     assert contents(restored) == before
 
 
-def test_source_files_that_are_gone_do_not_fail_a_drill(
+def test_missing_source_files_are_reported_but_do_not_fail_a_drill(
     spark: SparkSession, house: House, ask: Callable[[DrillRequest], DrillAnswer], tmp_path: Path
 ) -> None:
     """Missing source files are reported but do not fail a drill, because the checkpoint itself is intact."""

@@ -122,7 +122,7 @@ def retire(house: DriverHouse, instance: str, process: subprocess.Popen[bytes], 
     wait_for("the shadow to hold everything", holds_all)
 
 
-def test_an_abort_leaves_nothing_and_no_cutover_is_seen_by_readers(house: DriverHouse) -> None:
+def test_an_aborted_shadow_leaves_nothing_and_a_cutover_is_invisible_to_readers(house: DriverHouse) -> None:
     """A comparison reports where a shadow differs, an aborted shadow leaves nothing behind, and no count that readers
     see decreases during a cutover.
 

@@ -22,7 +22,7 @@ end_process(ending, session=None, status_reporter=None, channel=None, scratch=No
 
 
 @pytest.mark.parametrize("done", ["pass", "sys.stdout.close()", "sys.stdout = None", "sys.stderr.close()"])
-def test_it_ends_with_its_own_code_whatever_a_job_has_done_to_its_streams(done: str) -> None:
+def test_a_driver_exits_with_its_code_even_if_streams_were_closed(done: str) -> None:
     """A driver exits with its own code even if the job has closed or replaced stdout or stderr; otherwise a drained
     driver would count as failed and be restarted.
     """

@@ -122,7 +122,7 @@ def test_an_output_of_another_job_is_refused_before_anything_is_drained(
 
 
 @pytest.mark.parametrize("asking", ["a1", ""], ids=["its-own", "look-off"])
-def test_without_that_look_the_output_passes(house: House, asking: str) -> None:
+def test_an_output_of_the_same_or_an_unchecked_installation_gets_resume(house: House, asking: str) -> None:
     """An output of the job's own installation gets ``RESUME``, and so does any output in a check without an
     installation, which does not compare it.
     """
@@ -131,7 +131,7 @@ def test_without_that_look_the_output_passes(house: House, asking: str) -> None:
     assert house.verdicts(asking) == {"rows": passed, "copy": passed}
 
 
-def test_an_output_that_nobody_has_claimed_is_left_unmade(house: House) -> None:
+def test_looking_at_an_unclaimed_output_creates_nothing(house: House) -> None:
     """The look at an output that has never been claimed finds nothing and creates neither a database nor a
     directory.
     """
@@ -140,7 +140,7 @@ def test_an_output_that_nobody_has_claimed_is_left_unmade(house: House) -> None:
     assert {path.name for path in house.root.iterdir()} <= {"input", "job.py", "scratch"}
 
 
-def test_a_name_that_is_taken_is_refused_before_anything_is_drained(house: House) -> None:
+def test_an_existing_table_with_the_staging_name_is_refused_before_the_drain(house: House) -> None:
     """A query whose staging table has the name of an unrelated existing table gets ``REFUSE``; the other query passes,
     and so does this one when the name is free.
     """
@@ -154,7 +154,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_drained(house: House
 
 
 @pytest.mark.parametrize(("asking", "found"), [("b2", ["output-of-another-installation"]), ("a1", [])])
-def test_a_restored_version_gives_nobody_a_right_to_the_former_output(
+def test_a_job_restored_from_a_snapshot_does_not_own_the_former_output(
     house: House, asking: str, found: list[str]
 ) -> None:
     """A job that continues from a restored snapshot owns its checkpoint but not the output in its params: another
@@ -169,7 +169,7 @@ def test_a_restored_version_gives_nobody_a_right_to_the_former_output(
     }
 
 
-def test_a_driver_asks_for_the_installation_that_starts_it(tmp_path: Path) -> None:
+def test_a_describing_driver_reports_an_output_of_another_installation(tmp_path: Path) -> None:
     """A driver that only describes a job, as for a dry run, reports an output of another installation in its
     evidence.
     """

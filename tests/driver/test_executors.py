@@ -21,7 +21,7 @@ def writes(kind: str, output: str) -> Manifest:
     return changed(STATELESS, sink=SinkDescription(kind=kind, output=output, options={}))
 
 
-def test_a_table_of_a_database_server_takes_rows_from_elsewhere() -> None:
+def test_a_query_writing_to_a_server_table_may_run_on_a_cluster() -> None:
     """A query that writes to a table of a database server may run on a cluster's executors, because rows that a late
     executor stages are never used.
     """
@@ -64,7 +64,7 @@ def test_an_output_that_the_next_node_would_not_find_is_refused_by_name(kind: st
         must_fit_any_node([writes(kind, output)], "yarn")
 
 
-def test_what_every_node_finds_again_is_not() -> None:
+def test_an_output_reachable_from_every_node_is_accepted() -> None:
     """Drivers that YARN may restart on a different node may write to a server's table, to files in a bucket or in HDFS,
     and to a function.
     """
@@ -88,7 +88,7 @@ def test_a_master_that_is_down_is_waited_for() -> None:
         ("ExecutorLostFailure (executor 0 exited caused by one of the running tasks): exit code 137", False),
     ],
 )
-def test_an_executor_that_ends_is_no_reason_to_give_up(told: str, for_good: bool) -> None:
+def test_an_executor_without_python_fails_for_good_unlike_a_lost_one(told: str, for_good: bool) -> None:
     """An executor without a usable Python fails for good, because every executor has the same Python; a lost executor
     does not.
     """

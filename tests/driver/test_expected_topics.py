@@ -61,7 +61,7 @@ def expected(
     return _expected_topics(own, _approved_topics(job, "q", order), now or {})
 
 
-def test_without_an_approval_those_of_the_checkpoint(tmp_path: Path) -> None:
+def test_topic_ids_of_the_newest_claim_are_expected_without_an_approval(tmp_path: Path) -> None:
     """Without an approval, a query may continue only in the topics with the ids of its checkpoint's newest claim."""
     assert expected(state(("op1", "first", "v0001", OLD)), tmp_path / "v0001", approved=False) == OLD
 
@@ -174,7 +174,7 @@ def test_a_takeover_without_recorded_ids_waits_for_the_brokers(
     assert asked == ["q"]
 
 
-def test_a_rebuilt_version_that_was_never_claimed_has_read_the_topics_of_the_first_rows(tmp_path: Path) -> None:
+def test_an_unclaimed_rebuilt_version_expects_the_topics_of_the_first_claim(tmp_path: Path) -> None:
     """A rebuilt version whose cutover was interrupted before its claim expects the topics of the first claim. Negative
     control: without a checkpoint it expects none.
     """

@@ -20,7 +20,7 @@ should be created first.
 """
 
 
-def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
+def test_a_missing_session_in_a_worker_is_described_with_the_remedy() -> None:
     """An error of a job file that needs a session inside of a Python worker is described with the remedy, the decorator
     ``@udf``; the same error of the driver is not.
     """
@@ -30,7 +30,7 @@ def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
     assert "@udf" not in describe_text("[SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession", "")
 
 
-def test_of_a_traceback_its_last_line_is_told() -> None:
+def test_a_traceback_is_described_by_its_last_line() -> None:
     """A traceback is described by its last line with the job's file and line number."""
     text = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: a row is wrong\n'
     assert describe_text(text) == "x.py:1: ValueError: a row is wrong"
@@ -87,7 +87,7 @@ def test_a_secret_is_masked_before_a_text_is_put_on_one_line() -> None:
         assert told.endswith("bad key '***'")
 
 
-def test_masked_afterwards_a_secret_that_was_cut_stays() -> None:
+def test_masking_after_a_cut_leaves_parts_of_a_secret_visible() -> None:
     """Negative control: masking after a text was cut or put on one line leaves parts of the secret visible."""
     shown = [redact(describe_fault(ValueError(text)), SECRETS) for text in long_errors()]
     assert any("Tr0ub4" in each for each in shown)

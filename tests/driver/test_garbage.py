@@ -31,7 +31,7 @@ print([each() is None for each in (early, late)])
 
 
 @pytest.mark.parametrize(("how", "gone"), [("collected", True), ("left", False)])
-def test_what_refers_to_itself_goes(how: str, gone: bool) -> None:
+def test_the_collecting_thread_frees_objects_in_reference_cycles(how: str, gone: bool) -> None:
     """The collecting thread frees objects in reference cycles at any time; negative control: without the thread they
     stay alive.
     """

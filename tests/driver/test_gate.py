@@ -137,7 +137,7 @@ def test_a_query_whose_input_was_replaced_runs_nothing_more(bench: Bench) -> Non
     assert bench.ledger.batches == [0]
 
 
-def test_owner_passes_for_two_requests(bench: Bench) -> None:
+def test_a_batch_of_the_owner_costs_two_store_requests(bench: Bench) -> None:
     """The owner's batch costs two requests to the store, one list of commands and one of the journal, and a second
     query shares them.
     """
@@ -238,7 +238,7 @@ def test_drain_command_closes_the_gate_at_the_next_batch(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path, before: int) -> None:
+def test_a_batch_waits_while_the_store_does_not_answer(bench: Bench, tmp_path: Path, before: int) -> None:
     """A batch waits while the store does not answer: neither a missing answer nor the journal as read for an earlier
     batch admits it.
     """
@@ -256,7 +256,7 @@ def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path, befor
     assert bench.ledger.batches == [*range(before + 1)]
 
 
-def test_a_batch_that_was_committed_does_not_come_again(bench: Bench) -> None:
+def test_a_committed_batch_that_is_replayed_in_process_is_refused(bench: Bench) -> None:
     """If Spark starts at an already committed batch in the same process, the batch is refused with ``CheckpointLost``
     and does not reach the sink; a failed batch may be retried.
     """
@@ -315,7 +315,7 @@ def test_a_batch_is_not_planned_again_with_other_rows(bench: Bench, committed: b
         bench.continuity.check_start()
 
 
-def test_without_that_look_a_query_that_begins_anew_writes_again(bench: Bench) -> None:
+def test_a_restarted_query_writes_batches_twice_without_the_batch_check(bench: Bench) -> None:
     """Negative control: without the check of each batch, a query that starts from the beginning writes its batches
     twice.
     """
@@ -335,7 +335,7 @@ def test_failure_of_a_sink_is_kept_for_the_driver(bench: Bench) -> None:
     assert not bench.gate.busy
 
 
-def test_held_gate_gives_what_waits_to_the_next_writer(bench: Bench) -> None:
+def test_a_batch_waiting_at_a_held_gate_goes_to_the_new_writer(bench: Bench) -> None:
     """A batch that arrives while the gate is held waits, and after the cutover it is written by the new writer under
     the new claim, even though the old claim is superseded.
     """
@@ -358,7 +358,7 @@ def test_held_gate_gives_what_waits_to_the_next_writer(bench: Bench) -> None:
     assert bench.gate.take_failure() is None
 
 
-def test_held_gate_that_is_closed_lets_go(bench: Bench) -> None:
+def test_closing_a_held_gate_refuses_the_waiting_batch(bench: Bench) -> None:
     """Closing a held gate during a cutover refuses the waiting batch, which stays planned."""
     bench.gate.hold()
     with ThreadPoolExecutor() as pool:
@@ -372,7 +372,7 @@ def test_held_gate_that_is_closed_lets_go(bench: Bench) -> None:
     assert bench.ledger.batches == []
 
 
-def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
+def test_a_shadow_continues_only_while_it_is_the_appointed_shadow(bench: Bench) -> None:
     """A shadow continues while it is the appointed shadow, regardless of other appointments, and is superseded without
     a dual run or when another instance shadows.
     """
@@ -386,7 +386,7 @@ def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
     assert shadow.superseded_by(bench.journal.state()) == ""
 
 
-def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
+def test_batches_before_the_cutover_do_not_count_as_serving_triggers(bench: Bench) -> None:
     """A batch that was written before the cutover and that Spark reports after it does not count as a trigger of the
     serving query.
     """
@@ -402,7 +402,7 @@ def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
     assert (board.query("totals").triggers, board.query("totals").failures) == (1, 0)
 
 
-def test_comparison_takes_a_moment_of_equal_input_or_says_that_there_was_none() -> None:
+def test_a_comparison_without_equal_input_is_reported_as_not_comparable() -> None:
     """The comparison skips attempts that fail or find different input; if none has equal input in time, the last one is
     reported as not comparable.
     """
@@ -413,7 +413,7 @@ def test_comparison_takes_a_moment_of_equal_input_or_says_that_there_was_none() 
     assert (found.comparable, found.same_input, found.why, found.old_rows) == (False, False, NO_MOMENT, 5)
 
 
-def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:
+def test_heartbeats_of_an_idle_driver_cost_few_store_requests(bench: Bench) -> None:
     """Four heartbeats of an idle driver cost at most six requests to the store."""
     told = threading.Semaphore(0)
 
@@ -429,7 +429,7 @@ def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:
     assert bench.store.requests - before <= 6
 
 
-def test_a_heartbeat_that_finds_another_store_tells_the_main_thread(bench: Bench) -> None:
+def test_a_heartbeat_that_finds_an_emptied_store_wakes_the_main_thread(bench: Bench) -> None:
     """A heartbeat that finds the journal missing from an emptied store wakes the main thread with the error, because
     such a store still answers and the lease does not expire.
     """
@@ -454,7 +454,7 @@ def test_lease_expires_only_in_silence() -> None:
     assert expired.wait(10)
 
 
-def test_wakeups_gather_what_rang() -> None:
+def test_one_wait_returns_every_earlier_wakeup() -> None:
     """One wait returns every wake-up that was rung before it."""
     wakeups = Wakeups()
     for each in (Wakeup.NUDGE, Wakeup.PROGRESS, Wakeup.NUDGE):

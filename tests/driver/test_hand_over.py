@@ -109,7 +109,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_nothing_is_handed_over_from_less_than_was_recorded(place: Place, how: str) -> None:
+def test_a_handoff_from_a_checkpoint_that_lost_records_is_refused(place: Place, how: str) -> None:
     """A handoff is refused if the parent's checkpoint has lost anything since it was recorded, and creates nothing."""
     lose(place.directory("v0001"), how)
     with pytest.raises(CheckpointLost, match="is not what was recorded"):
@@ -118,7 +118,7 @@ def test_nothing_is_handed_over_from_less_than_was_recorded(place: Place, how: s
     assert place.line.look().version("totals", "v0002").batch is None
 
 
-def test_one_that_was_handed_over_and_is_lost_since_is_not_made_anew(place: Place) -> None:
+def test_a_version_deleted_after_its_handoff_is_not_recreated(place: Place) -> None:
     """A version that was handed over and deleted later is not created anew: it would hold less than before, and would
     take the place of a restored one.
     """
@@ -134,7 +134,9 @@ def test_one_that_was_handed_over_and_is_lost_since_is_not_made_anew(place: Plac
     assert not place.directory("v0002").exists()
 
 
-def test_without_that_look_the_next_version_begins_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handoff_from_a_missing_checkpoint_creates_nothing_without_the_check(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the check of the parent, a handoff from a missing checkpoint raises no error and
     creates nothing, and Spark would start at batch 0.
     """
@@ -144,7 +146,7 @@ def test_without_that_look_the_next_version_begins_anew(place: Place, monkeypatc
     assert not place.directory("v0002").exists()
 
 
-def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place: Place) -> None:
+def test_a_version_that_was_never_seeded_is_created_before_its_handoff(place: Place) -> None:
     """If a driver died before its version was seeded, the next handoff creates that version first and continues where
     the first version stopped.
     """
@@ -162,7 +164,7 @@ def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place:
     ]
 
 
-def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
+def test_a_recorded_but_uncreated_version_is_created_with_its_query_id(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A version whose handoff was recorded but whose directory was never created is created with the recorded query
@@ -178,7 +180,7 @@ def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
 
 
 @pytest.mark.parametrize("made", [False, True])
-def test_state_that_was_given_up_twice_begins_where_the_last_batch_ended(tmp_path: Path, made: bool) -> None:
+def test_versions_that_give_up_state_start_where_the_last_batch_stopped(tmp_path: Path, made: bool) -> None:
     """If the state is given up in two successive versions without a batch in between, both start where the last batch
     stopped, whether or not the first one was created.
     """

@@ -140,7 +140,7 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     assert spans == [("v0001", at), ("v0002", 4), ("v0003", None)]
 
 
-def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> None:
+def test_a_table_batch_is_not_written_twice_after_a_handoff(tables: DriverHouse) -> None:
     """A batch that the table holds and the checkpoint has not committed is not written twice after a handoff. A query
     that gives up its state reads new rows only, in batches from 0, and counts from zero.
     """

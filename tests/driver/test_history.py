@@ -77,7 +77,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(LocalStore(tmp_path))
 
 
-def test_a_minute_costs_one_request_more(bench: Bench) -> None:
+def test_a_history_point_costs_one_more_request_per_minute(bench: Bench) -> None:
     """Each report costs one request, and one more for a history point every minute, or every second minute without a
     commit.
     """
@@ -90,7 +90,7 @@ def test_a_minute_costs_one_request_more(bench: Bench) -> None:
     assert bench.tell(301, 301) == 2
 
 
-def test_the_next_generation_goes_on_with_it(bench: Bench, tmp_path: Path) -> None:
+def test_the_next_generation_continues_the_history_with_equal_spacing(bench: Bench, tmp_path: Path) -> None:
     """The next generation continues the history with the same spacing, so that a driver that keeps restarting writes no
     more points than a running one.
     """
@@ -108,7 +108,7 @@ def test_a_clock_set_back_stops_no_history(bench: Bench) -> None:
     assert [bench.tell(second, 1) for second in (0, -3600, -3590, -3500)] == [2, 2, 1, 2]
 
 
-def test_lost_history_is_no_error_and_a_lost_status_is(tmp_path: Path) -> None:
+def test_an_unwritable_history_is_ignored_and_an_unwritable_status_raises(tmp_path: Path) -> None:
     """A history that cannot be written does not prevent the status; a status that cannot be written raises
     ``StoreUnavailable``.
     """

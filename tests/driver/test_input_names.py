@@ -107,7 +107,7 @@ def test_without_the_check_spark_reads_the_other_files_twice(spark: SparkSession
     assert read.rows == ["[ab].csv", "a.csv", "a.csv", "b.csv", "b.csv"]
 
 
-def test_a_directory_with_such_a_name_doubles_its_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_in_a_directory_with_a_pattern_name_is_stopped(spark: SparkSession, tmp_path: Path) -> None:
     """A directory whose name is a pattern also stops the batch, although its files have plain names, because the whole
     path is the pattern.
     """
@@ -120,7 +120,9 @@ def test_a_directory_with_such_a_name_doubles_its_files(spark: SparkSession, tmp
 @pytest.mark.parametrize(
     "names", [["[ab].csv"], ["k=1/a.csv", "k=1/[ab].csv", "k=2/b.csv"], ["a b.csv", "a%20b.csv", "(a)^~$,'#.csv"]]
 )
-def test_what_spark_reads_once_is_not_stopped(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
+def test_a_batch_whose_files_are_read_once_is_not_stopped(
+    spark: SparkSession, tmp_path: Path, names: list[str]
+) -> None:
     """A batch is not stopped for a file that is alone in it, for files in partition directories, or for characters that
     form no pattern.
     """

@@ -49,7 +49,7 @@ def check(place: Path, stored: bytes, secrets: dict[str, str], found: Manifest =
     check_manifests(spec, {"totals": redact_value(found, secrets)}, store, secrets)
 
 
-def test_a_description_with_masks_inside_of_words_is_still_the_releases(tmp_path: Path) -> None:
+def test_an_older_manifest_with_masks_inside_of_words_is_accepted(tmp_path: Path) -> None:
     """A driver accepts a manifest that an older version stored with masks inside of words, such as ``***end`` for
     ``append``; without the secret it refuses it.
     """
@@ -60,14 +60,14 @@ def test_a_description_with_masks_inside_of_words_is_still_the_releases(tmp_path
         check(tmp_path, stored, {})
 
 
-def test_what_was_checked_is_masked_as_it_is_now(tmp_path: Path) -> None:
+def test_a_manifest_with_present_masks_is_accepted_and_a_different_plan_refused(tmp_path: Path) -> None:
     """A manifest that is masked in the present way is accepted, and one with a different plan is refused."""
     check(tmp_path, to_json(redact_value(FOUND, SECRETS)), SECRETS)
     with pytest.raises(PermanentError):
         check(tmp_path, to_json(msgspec.structs.replace(FOUND, plan="Relation other")), SECRETS)
 
 
-def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
+def test_a_release_checked_with_a_different_spark_is_refused_with_both_versions(tmp_path: Path) -> None:
     """A release that was checked with a different Spark version is refused with both versions and the advice to
     deploy.
     """
@@ -78,7 +78,7 @@ def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
         check(tmp_path, stored, {})
 
 
-def test_other_settings_are_named_for_what_they_are(tmp_path: Path) -> None:
+def test_a_release_checked_with_different_settings_is_refused_with_their_names(tmp_path: Path) -> None:
     """A release that was checked with different settings is refused with their names, for example after the checkpoints
     were moved off S3.
     """
@@ -89,7 +89,7 @@ def test_other_settings_are_named_for_what_they_are(tmp_path: Path) -> None:
         check(tmp_path, stored, {})
 
 
-def test_a_description_that_an_older_version_masked_less_is_still_the_releases(tmp_path: Path) -> None:
+def test_an_older_manifest_with_an_unmasked_url_password_is_accepted(tmp_path: Path) -> None:
     """A driver accepts a manifest of an older version that did not mask the password of a URL inside of the plan; a
     different plan is refused.
     """
@@ -101,7 +101,7 @@ def test_a_description_that_an_older_version_masked_less_is_still_the_releases(t
         check(tmp_path, to_json(leaky), secrets, msgspec.structs.replace(leaky, plan="Filter (token = other)"))
 
 
-def test_code_that_an_older_version_digested_is_still_the_releases(tmp_path: Path) -> None:
+def test_code_digests_of_an_older_definition_are_not_compared(tmp_path: Path) -> None:
     """Code digests that an older version computed by a different definition are not compared; digests of the same
     definition and other differences are.
     """
@@ -131,7 +131,9 @@ def moved(*, plan: str = FOUND.plan, **changes: str) -> Manifest:
         ),
     ],
 )
-def test_a_driver_that_is_started_again_names_what_it_finds_otherwise(now: dict[str, Manifest], told: str) -> None:
+def test_a_restarted_driver_refuses_changed_queries_and_names_the_difference(
+    now: dict[str, Manifest], told: str
+) -> None:
     """A restarted driver refuses queries that differ from its first start, and names the difference, such as the plan,
     a new or missing query, or an output in a different database.
     """

@@ -17,14 +17,14 @@ from streamkeeper.model.protocol.fault_kinds import Fault
 @pytest.mark.parametrize(
     ("code", "fault"), [(52, Fault.OUT_OF_MEMORY), (3, Fault.OUT_OF_MEMORY), (1, None), (-9, None), (None, None)]
 )
-def test_a_jvm_that_ran_out_of_memory_is_known_by_its_exit_code(code: int | None, fault: Fault | None) -> None:
+def test_a_jvm_out_of_memory_is_recognized_by_its_exit_code(code: int | None, fault: Fault | None) -> None:
     """The exit codes 52 and 3 of the JVM are described as out of memory, so that the watch recognizes it; any other
     code or a kill is not.
     """
     assert find_fault(describe_end(code)) is fault
 
 
-def test_a_session_tells_how_its_process_ended() -> None:
+def test_a_session_reports_the_exit_code_of_its_jvm() -> None:
     """A session reports the exit code of its own JVM process and its meaning."""
     ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(52)"])
     ended.wait()

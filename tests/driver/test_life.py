@@ -39,7 +39,7 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
     house.close()
 
 
-def test_a_life_with_a_dead_jvm_a_drain_a_kill_and_a_lost_store(house: DriverHouse) -> None:
+def test_successive_drivers_handle_a_dead_jvm_drain_kill_and_lost_store(house: DriverHouse) -> None:
     """A standby claims nothing, ``go`` makes it serve, an idle driver drains at a commit, and the next driver continues
     from there with exact totals.
 

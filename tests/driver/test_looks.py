@@ -82,7 +82,7 @@ def test_two_builds_of_a_candidate_are_compared(
 
 
 @pytest.mark.parametrize("place", ["gs://bucket/in", "file://{root}/in"])
-def test_files_of_an_open_batch_that_cannot_be_looked_for_are_named(
+def test_uncheckable_files_of_an_uncommitted_batch_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """Files of an uncommitted batch in a storage that cannot be checked are reported, because Spark would silently run
@@ -103,7 +103,7 @@ def test_files_of_an_open_batch_that_cannot_be_looked_for_are_named(
 
 
 @pytest.mark.parametrize(("table", "rules"), [("copies", []), ("totals", ["output-of-another-query"])])
-def test_a_table_beside_those_of_other_queries_is_owned_by_nobody(tmp_path: Path, table: str, rules: list[str]) -> None:
+def test_the_owner_of_a_table_is_decided_by_its_own_fence_only(tmp_path: Path, table: str, rules: list[str]) -> None:
     """Only the fence of the table itself decides its owner, and not that of a different table in the same database."""
     sink = TableSink(f"sqlite:///{tmp_path / 'warehouse.db'}", table="totals", key=("customer",))
     writer = sink.open(SinkContext(job="other", query="theirs", version="v0001", epoch=1, installation="a1"))

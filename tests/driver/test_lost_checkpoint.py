@@ -113,7 +113,7 @@ def house(tmp_path: Path) -> Iterator[Calls]:
     house.close()
 
 
-def test_a_checkpoint_that_goes_away_ends_its_driver_and_starts_no_other(house: Calls) -> None:
+def test_a_driver_whose_checkpoint_disappears_exits_and_is_not_replaced(house: Calls) -> None:
     """A driver whose checkpoint disappears exits with an error that names the checkpoint and the remedy, after the
     current batch of another query has finished. Neither a new nor a restarted driver takes over a missing or older
     checkpoint.
@@ -186,7 +186,7 @@ def _is_refused(house: Calls, instance: str, process: subprocess.Popen[bytes]) -
     assert "is not what was recorded" in house.wait_state(instance, DriverState.FAILED).error
 
 
-def test_without_that_look_batches_run_again(house: Calls) -> None:
+def test_batches_are_repeated_after_a_checkpoint_loss_without_the_checks(house: Calls) -> None:
     """Negative control: without the checks, a driver plans a removed batch's files anew and calls its function with
     them twice, and after the whole checkpoint has disappeared it repeats every call while still serving.
     """

@@ -52,7 +52,7 @@ def lose_input_of_a_failing_batch(house: Calls) -> Path:
     return hidden
 
 
-def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_input(house: Calls) -> None:
+def test_a_query_restarted_in_process_without_a_planned_file_stops_its_driver(house: Calls) -> None:
     """A query that restarts in its process after a planned file was deleted stops its driver with the file's name; with
     the file restored, the next driver reads everything once.
 
@@ -80,7 +80,7 @@ def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_in
     assert (last_committed(tree), last_planned(tree)) == (1, 2)
 
 
-def test_without_that_look_the_batch_is_committed_without_its_rows(house: Calls) -> None:
+def test_a_batch_loses_the_rows_of_a_missing_file_without_the_check(house: Calls) -> None:
     """Negative control: without the check of missing files, the driver commits the batch and the rows of the file are
     lost.
     """

@@ -149,7 +149,7 @@ def test_an_output_that_lacks_committed_batches_is_refused(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_output_that_holds_them_is_taken_over(tmp_path: Path, kind: str) -> None:
+def test_an_output_that_holds_all_committed_batches_is_accepted(tmp_path: Path, kind: str) -> None:
     """An output that holds all committed batches is taken over, even if it already holds the open batch whose commit is
     missing.
     """
@@ -161,7 +161,9 @@ def test_an_output_that_holds_them_is_taken_over(tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_that_look_the_output_is_made_anew(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_output_is_silently_recreated_without_the_check(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the check, a missing output is silently created anew without the rows written so
     far.
     """
@@ -172,7 +174,7 @@ def test_without_that_look_the_output_is_made_anew(tmp_path: Path, kind: str, mo
     assert place.output.exists()
 
 
-def test_an_output_without_a_record_of_ours_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_an_output_without_batch_records_is_accepted_unchecked(tmp_path: Path) -> None:
     """The output of a user's function is taken over without a check, because it keeps no record of its batches."""
     place = Place(tmp_path, "file")
     place.query.sink = ForeachBatch(lambda batch, context: None)
@@ -226,7 +228,7 @@ def test_an_accepted_loss_covers_no_batch_of_a_version_made_afterwards(tmp_path:
 
 
 @pytest.mark.parametrize(("operation", "made"), [("op-2", "v0002"), ("op-1", "")])
-def test_an_order_covers_what_was_lost_when_it_was_assessed(operation: str, made: str) -> None:
+def test_a_loss_accepted_by_an_order_excludes_its_own_new_version(operation: str, made: str) -> None:
     """The loss that an order accepts excludes the version that its own operation created, and covers an older
     version.
     """
@@ -240,7 +242,9 @@ def test_an_order_covers_what_was_lost_when_it_was_assessed(operation: str, made
 
 
 @pytest.mark.parametrize("lose", [drop, drop_row], ids=lambda way: way.__name__)
-def test_files_without_their_claims_go_on_after_an_accepted_loss(tmp_path: Path, lose: Callable[[Place], None]) -> None:
+def test_files_without_their_fence_are_accepted_after_an_accepted_loss(
+    tmp_path: Path, lose: Callable[[Place], None]
+) -> None:
     """After an accepted loss, files without their fence or their version's directory are taken over as the query's
     own.
     """
@@ -250,7 +254,7 @@ def test_files_without_their_claims_go_on_after_an_accepted_loss(tmp_path: Path,
     assert place.look() == []
 
 
-def test_a_shadow_that_the_version_before_began_goes_on(tmp_path: Path) -> None:
+def test_an_unmarked_shadow_of_an_older_version_is_continued(tmp_path: Path) -> None:
     """A shadow whose mark is missing, as older versions wrote it, is continued if its checkpoint has a batch. Negative
     control: without a batch, the directory is refused as foreign.
     """
@@ -266,7 +270,7 @@ def test_a_shadow_that_the_version_before_began_goes_on(tmp_path: Path) -> None:
         open_writer(place.query, claim, tree, state, history)
 
 
-def test_a_handed_over_plan_is_no_batch_of_its_own(tmp_path: Path) -> None:
+def test_a_handed_over_version_without_commits_owns_no_files(tmp_path: Path) -> None:
     """A version that continues another one and has committed nothing owns no files yet, so that existing files are
     refused.
     """
@@ -287,7 +291,7 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_no_driver_serves_over_an_output_ahead_of_its_checkpoint_or_makes_its_table_anew(house: DriverHouse) -> None:
+def test_a_driver_refuses_a_lost_table_or_output_ahead_of_its_checkpoint(house: DriverHouse) -> None:
     """A driver refuses to serve over an output that is ahead of its checkpoint, whose sink would silently skip batches,
     and does not recreate a lost table until the loss is accepted; then the table holds all later rows.
 

@@ -56,7 +56,7 @@ def kafka(end: int, newest: int, rows: int = 0) -> dict[str, object]:
     ],
     ids=["first", "in time", "the one before ran over", "an idle one between", "a long one", "clock stood still"],
 )
-def test_a_trigger_is_late_by_what_its_predecessor_took_too_long(
+def test_trigger_delay_is_measured_from_the_time_it_was_due(
     begun: int, before: tuple[int, int] | None, delay: float
 ) -> None:
     """A trigger is due at multiples of the interval, or right after a batch that ran longer, and its delay is measured
@@ -76,7 +76,7 @@ def test_the_longest_state_commit_counts_and_no_more_than_its_batch() -> None:
     assert checkpoint_write_s(progress()) == pytest.approx(0.05)
 
 
-def test_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
+def test_lag_is_the_sum_over_all_reported_partitions() -> None:
     """The lag is the sum over all known partitions; a partition that is ahead of the queried position counts as 0."""
     end = positions(b'{"t":{"0":5,"1":9},"u":{"0":1}}')
     assert end == {("t", 0): 5, ("t", 1): 9, ("u", 0): 1}
@@ -84,7 +84,7 @@ def test_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
     assert [positions(each) for each in (b'{"logOffset":3}', b"null", b"7", b"-", b'{"t":3}')] == [None] * 5
 
 
-def test_what_a_batch_tells_of_its_lag_is_the_same_sum() -> None:
+def test_the_lag_from_sparks_offsets_is_the_same_sum() -> None:
     """The lag from Spark's own offsets is the same sum; a source other than Kafka has an unknown lag and not 0."""
     end, newest = b'{"t":{"0":5,"1":9},"u":{"0":1}}', b'{"t":{"0":8,"1":7},"u":{"1":100,"0":3}}'
     assert lag_of(end, newest) == records_behind(positions(newest) or {}, positions(end) or {}) == 5
@@ -107,7 +107,9 @@ def held(at: float, oldest: int, newest: int) -> Held:
     ],
     ids=["steady", "one segment in a minute", "nothing dropped", "all read", "dropped", "next"],
 )
-def test_runway_is_what_lies_between_over_the_rate_of_dropping(needed: int, now: Held, runway: float | None) -> None:
+def test_runway_is_the_distance_to_the_oldest_record_over_the_deletion_rate(
+    needed: int, now: Held, runway: float | None
+) -> None:
     """The runway is the distance to the oldest record divided by the rate of deletion, and is unknown if nothing is
     deleted or everything was read.
     """
@@ -162,7 +164,7 @@ def test_an_open_batch_ends_with_its_own_progress() -> None:
     assert meter.signals(EPOCH + 12).open_since is None
 
 
-def test_idle_and_stalled_are_told_apart() -> None:
+def test_an_idle_query_is_distinguished_from_a_stalled_one() -> None:
     """An idle query still has triggers and no open batch; a stalled query has neither triggers nor commits, and its
     batch stays open.
     """
@@ -198,7 +200,7 @@ def test_lag_at_no_rate_is_not_a_number_of_seconds() -> None:
     assert (source.lag_records, source.lag_s) == (100, None)
 
 
-def test_what_was_asked_counts_once_the_last_batch_is_old() -> None:
+def test_a_queried_lag_replaces_the_lag_of_an_old_batch() -> None:
     """The lag from a look at the source replaces the lag of the last batch once that batch is old; right after a batch,
     Spark's own report is used.
     """
@@ -212,7 +214,7 @@ def test_what_was_asked_counts_once_the_last_batch_is_old() -> None:
     assert [(each.lag_records, each.runway_s) for each in meter.signals(EPOCH + 181).sources] == [(2, None)]
 
 
-def test_files_wait_on_between_two_looks() -> None:
+def test_the_age_of_waiting_files_grows_between_two_looks() -> None:
     """The age of the oldest waiting file grows between two looks unless a batch has been read since; without waiting
     files the delay is 0.
     """

@@ -99,7 +99,7 @@ def test_an_older_generation_claims_nothing_over_a_newer_one(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["file", "table"])
-def test_without_that_look_the_next_attempts_pass_the_fence(tmp_path: Path, kind: str) -> None:
+def test_repeated_attempts_pass_the_fence_without_the_claim_check(tmp_path: Path, kind: str) -> None:
     """Negative control: without the look at the newest claims, each attempt claims one more epoch until the output
     accepts the old driver.
     """
@@ -116,7 +116,7 @@ def test_without_that_look_the_next_attempts_pass_the_fence(tmp_path: Path, kind
     assert epochs[-1] == 3
 
 
-def test_an_output_that_names_an_unknown_version_is_newer(tmp_path: Path) -> None:
+def test_an_output_that_names_an_unrecorded_version_is_refused_as_newer(tmp_path: Path) -> None:
     """An output that names a version which the journal does not record is refused as newer, even if the epochs are
     equal.
     """
@@ -129,7 +129,7 @@ def test_an_output_that_names_an_unknown_version_is_newer(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["file", "table"])
-def test_another_querys_or_installations_output_is_the_fences_to_refuse(tmp_path: Path, kind: str) -> None:
+def test_an_output_of_another_installation_is_no_newer_claim(tmp_path: Path, kind: str) -> None:
     """An output of another installation does not count as a newer claim of this journal; its fence refuses it
     instead.
     """

@@ -51,7 +51,7 @@ def test_a_driver_whose_query_was_claimed_again_ends(tmp_path: Path) -> None:
         serving.check()
 
 
-def test_a_driver_whose_records_are_missing_ends(tmp_path: Path) -> None:
+def test_missing_journal_entries_are_raised_before_claims_are_compared(tmp_path: Path) -> None:
     """A loss of journal entries that the heartbeat has found is raised in the main thread before any claim is
     compared.
     """

@@ -45,7 +45,7 @@ def house(tmp_path: Path) -> Iterator[Calls]:
         house.close()
 
 
-def test_no_driver_goes_on_from_what_an_older_store_names(house: Calls) -> None:
+def test_a_driver_on_an_older_store_is_refused_by_newer_claims(house: Calls) -> None:
     """A driver on an older copy of the store is refused by the newer claim beside the checkpoint, claims no epoch, and
     calls the function with no row twice. Negative control: a driver that reads only the journal calls it with the new
     version's rows twice.

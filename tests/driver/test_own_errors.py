@@ -67,7 +67,7 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
     house.close()
 
 
-def test_a_jobs_own_errors_are_stored_as_unclassified_and_end_as_a_crash_loop(house: DriverHouse) -> None:
+def test_a_jobs_own_errors_are_unclassified_and_reported_as_a_crash_loop(house: DriverHouse) -> None:
     """The job's own errors are stored as unclassified and reported as a crash loop, and a truncated record is reported
     with its error class and file. Control: without the stored fault, the text leads to a wrong one.
     """

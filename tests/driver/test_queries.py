@@ -21,7 +21,7 @@ NEW = ("spark.sql.streaming.minBatchesToRetain", "spark.hadoop.fs.s3a.threads.ma
 STATIC = "spark.sql.warehouse.dir"
 
 
-def test_a_conf_that_was_set_later_is_unset_or_gets_its_value_back_even_if_spark_does_not_know_it(
+def test_confs_that_others_set_in_a_shared_session_are_restored(
     spark: SparkSession,
 ) -> None:
     """Confs that a later query or an earlier test sets in a shared session are unset or restored before a query runs,

@@ -74,7 +74,7 @@ except Exception as error:
 RETAINED = ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages")
 
 
-def test_spark_keeps_little_of_the_past_where_no_ui_shows_it(tmp_path: Path) -> None:
+def test_the_driver_limits_the_execution_history_that_spark_retains(tmp_path: Path) -> None:
     """A driver retains only 20 executions, jobs and stages, because it runs for weeks without a UI and Spark's longer
     default history would only occupy heap.
     """
@@ -83,7 +83,7 @@ def test_spark_keeps_little_of_the_past_where_no_ui_shows_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("key", ["spark.ui.enabled", "spark.UI.enabled"])
-def test_an_older_release_does_not_open_spark_s_ui(tmp_path: Path, key: str) -> None:
+def test_spark_ui_stays_disabled_even_if_a_release_enables_it(tmp_path: Path, key: str) -> None:
     """The driver starts without Spark's UI even if a registered release has ``spark.ui.enabled`` set in its confs, in
     any spelling.
     """
@@ -95,7 +95,7 @@ def test_an_older_release_does_not_open_spark_s_ui(tmp_path: Path, key: str) -> 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("quoted", [True, False], ids=["quoted", "unquoted"])
-def test_a_driver_starts_in_a_home_of_any_other_name(tmp_path: Path, *, quoted: bool) -> None:
+def test_a_driver_starts_in_a_home_whose_path_has_special_characters(tmp_path: Path, *, quoted: bool) -> None:
     """In a home whose path contains quotes, spaces and shell characters, the JVM starts, the Python workers import
     bundled code and the checkpoint is written. Negative control: without quoting of the paths the session fails.
     """
@@ -137,7 +137,7 @@ def test_a_releases_own_confs_win(tmp_path: Path) -> None:
     assert session_conf({RETAINED[0]: "7"}, tmp_path, "job")[RETAINED[0]] == "7"
 
 
-def test_a_driver_takes_spark_s_classes_ready_made_where_they_are_kept(
+def test_jvm_options_include_the_shared_class_archive_if_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The JVM options include the shared class archive if its file exists and leave it out otherwise; a release's own
@@ -155,7 +155,7 @@ def test_a_driver_takes_spark_s_classes_ready_made_where_they_are_kept(
 
 @pytest.mark.spark
 @pytest.mark.skipif(not class_archive(), reason="no archive of Spark's classes: make setup")
-def test_a_jvm_does_not_pass_over_the_classes_that_setup_keeps(spark: SparkSession) -> None:
+def test_the_jvm_maps_the_class_archive_that_setup_built(spark: SparkSession) -> None:
     """The JVM maps the class archive that setup built; an archive from other jars or options would be ignored silently
     and would double the start time.
     """
@@ -167,7 +167,7 @@ def test_a_jvm_does_not_pass_over_the_classes_that_setup_keeps(spark: SparkSessi
 @pytest.mark.parametrize(
     ("checkpoints", "read", "closed"), [("hdfs://127.0.0.1:9/cp", "its own", True), ("/cp", None, False)]
 )
-def test_a_session_takes_plain_paths_for_local_and_listens_on_loopback_only(
+def test_a_session_resolves_plain_paths_as_local_and_listens_on_loopback_only(
     tmp_path: Path, checkpoints: str, read: str | None, *, closed: bool
 ) -> None:
     """A session reads a cluster's Hadoop configuration only if the checkpoints are on HDFS, and resolves plain paths as

@@ -131,7 +131,7 @@ def assert_equal_to_sparks(batches: Batches, told: dict[int, QuerySignals]) -> N
             assert 0 <= seen.scheduling_delay_s <= max(begun - began, TRIGGER_S) + 0.002
 
 
-def test_a_stateful_file_query_tells_what_spark_tells(spark: SparkSession, tmp_path: Path) -> None:
+def test_signals_of_a_stateful_file_query_match_spark_progress(spark: SparkSession, tmp_path: Path) -> None:
     """Every signal of every batch of a stateful file query equals the value computed from Spark's progress, including
     dropped late rows; the source also reports how many files wait and for how long.
     """
@@ -202,7 +202,7 @@ def reading(spark: SparkSession, kafka: KafkaBroker, topic: str) -> DataFrame:
 
 
 @pytest.mark.kafka
-def test_a_kafka_query_tells_what_spark_tells(
+def test_signals_of_a_kafka_query_report_lag_and_detect_a_recreated_topic(
     spark: SparkSession, kafka: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Kafka query's lag is the sum over its partitions, in records and in seconds at the observed read rate. A topic
@@ -250,7 +250,9 @@ def _drop(kafka: KafkaBroker, topic: str, before: int) -> None:
 
 
 @pytest.mark.kafka
-def test_topics_are_asked_for_what_they_hold(spark: SparkSession, kafka: KafkaBroker, topic: str) -> None:
+def test_topic_offsets_yield_the_retention_rate_and_the_runway(
+    spark: SparkSession, kafka: KafkaBroker, topic: str
+) -> None:
     """The oldest and newest offsets of each partition are read from the topic; the records that retention drops yield a
     rate, and the rate yields the runway.
     """
@@ -274,7 +276,9 @@ def test_topics_are_asked_for_what_they_hold(spark: SparkSession, kafka: KafkaBr
 
 
 @pytest.mark.kafka
-def test_a_broker_out_of_reach_hurts_nobody(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_an_unreachable_broker_does_not_block_the_other_signals(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     """With an unreachable broker, the query's source reports no runway, while the lag and the checkpoint's size are
     still reported.
     """
@@ -299,7 +303,7 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
     house.close()
 
 
-def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> None:
+def test_a_driver_publishes_its_signals_and_records_a_history(house: DriverHouse) -> None:
     """A driver publishes its signals in its status and its metrics, after a batch and while idle; a history file that
     cannot be read is replaced by a new history.
     """

@@ -105,7 +105,7 @@ def fill_the_disk(name: str) -> str:
         (fill_the_disk, "OSError: [Errno 28]", Fault.DISK_FULL),
     ],
 )
-def test_a_python_workers_failure_is_named_and_judged_by_its_class(
+def test_a_python_worker_failure_is_classified_by_its_exception_class(
     spark: SparkSession, folder: Path, function: Callable[[str], str], told: str, fault: Fault
 ) -> None:
     """A failure in a Python worker is described by the error of the worker's own function and classified by the
@@ -121,7 +121,7 @@ def test_a_python_workers_failure_is_named_and_judged_by_its_class(
     assert is_lost_worker(links_of(error)) is (function is die), "only then the kernel's count is asked"
 
 
-def test_a_checkpoint_that_cannot_be_read_is_known_by_the_frame_that_raised_it(
+def test_an_unreadable_checkpoint_log_is_classified_by_the_raising_spark_class(
     spark: SparkSession, folder: Path
 ) -> None:
     """An unreadable checkpoint log is classified as a damaged checkpoint by the Spark class that raised the error,

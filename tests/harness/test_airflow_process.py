@@ -19,7 +19,7 @@ from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput
 
 
-def test_a_taken_port_is_named() -> None:
+def test_an_occupied_port_is_named_and_refused_before_the_start() -> None:
     """An occupied port is refused by name before the start, because ``airflow standalone`` would not notice that its
     web server died on it.
     """
@@ -62,7 +62,7 @@ time.sleep(300)
 """
 
 
-def test_a_part_that_died_is_named(tmp_path: Path) -> None:
+def test_a_dead_airflow_component_is_reported_by_name(tmp_path: Path) -> None:
     """A dead component of Airflow is reported although ``airflow standalone`` keeps running without it. Negative
     control: while all components live, none is reported.
     """

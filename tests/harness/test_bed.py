@@ -9,7 +9,7 @@ import pytest
 from harness.bed import fresh_bed
 
 
-def test_a_relative_root_is_a_whole_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bed_with_a_relative_root_gets_an_absolute_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bed with a relative root gets an absolute home, because an installation refuses a relative one and every case
     of a campaign would fail.
     """

@@ -50,14 +50,14 @@ def commit_all(git: Git, message: str) -> None:
     git("commit", "--quiet", "--message", message)
 
 
-def test_code_is_named_by_the_trees_of_its_folders(root: Path, git: Git) -> None:
+def test_the_code_id_consists_of_the_git_tree_ids_of_its_folders(root: Path, git: Git) -> None:
     """A result identifies its code by the git tree ids of its folders, which anyone can look up for a commit."""
     trees = [git("rev-parse", f"HEAD:{folder}")[:12] for folder in ("plugins", "dags", "jobs")]
     assert read_code(root) == "plugins:{} dags:{} jobs:{}".format(*trees)
     assert read_origin(root) == {"commit": git("rev-parse", "--short", "HEAD"), "code": read_code(root)}
 
 
-def test_a_commit_of_documents_leaves_the_code_as_it_is(root: Path, git: Git) -> None:
+def test_a_documentation_commit_does_not_change_the_code_id(root: Path, git: Git) -> None:
     """A commit that only changes documents changes the recorded commit but not the code id, so an older result still
     counts as one of the present code.
     """
@@ -70,7 +70,7 @@ def test_a_commit_of_documents_leaves_the_code_as_it_is(root: Path, git: Git) ->
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_another_file_is_other_code(folder: str, root: Path, git: Git) -> None:
+def test_a_change_in_a_measured_folder_changes_the_code_id(folder: str, root: Path, git: Git) -> None:
     """A change in any measured folder changes the code id, and restoring the content restores the earlier id."""
     before = read_code(root)
     (root / folder / "file").write_text("2")
@@ -83,7 +83,7 @@ def test_another_file_is_other_code(folder: str, root: Path, git: Git) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("name", ["file", "new"])
-def test_what_is_not_committed_is_told(folder: str, name: str, root: Path, git: Git) -> None:
+def test_uncommitted_changes_mark_the_code_id_as_dirty(folder: str, name: str, root: Path, git: Git) -> None:
     """A changed or new file that is not committed marks the code id as dirty, because no commit contains that code."""
     before = read_code(root)
     (root / folder / name).write_text("2")
@@ -103,7 +103,7 @@ def test_every_line_of_a_campaign_names_its_code(tmp_path: Path) -> None:
     assert Results(tmp_path / "lines.jsonl").cases == {CASE.case: CASE}
 
 
-def test_a_line_from_before_is_read(tmp_path: Path) -> None:
+def test_a_result_line_without_a_code_id_is_read(tmp_path: Path) -> None:
     """A result line without a code id, from a campaign that began before ids were recorded, is read like any other, so
     the campaign can continue.
     """
@@ -119,7 +119,7 @@ def test_a_report_names_its_code(tmp_path: Path) -> None:
     assert json.loads(write_report("any", {"figure": 1}, into=tmp_path).read_text())["code"] == read_code()
 
 
-def test_a_measured_truth_from_before_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_recorded_truth_without_a_code_id_is_rewritten_unchanged(tmp_path: Path) -> None:
     """A truth that was recorded without a code id is rewritten unchanged, and a new truth keeps its code id."""
     old = TRUTH.read_bytes().splitlines()[0] + b"\n"
     for each in read_truths(TRUTH).values():

@@ -31,7 +31,7 @@ def test_a_call_that_is_refused_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("of", "left"), [((), ["a"]), (WRITES, ["a", "b"])], ids=["of all calls", "of all writes"])
-def test_the_nth_call_is_struck_and_no_other(of: tuple[str, ...], left: list[str]) -> None:
+def test_only_the_configured_nth_call_fails(of: tuple[str, ...], left: list[str]) -> None:
     """Only the third call fails, counted over all calls or over writes alone, and later calls succeed."""
 
     def strike() -> None:

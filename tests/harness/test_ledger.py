@@ -69,7 +69,7 @@ def test_events_show_each_kind_of_damage(found: list[str], lost: int, duplicated
 ROWS = [["e1", "c1", "10"], ["e2", "c2", "7"], ["e3", "c1", "20"], ["e4", "c2", "5"]]
 
 
-def test_the_largest_is_compared_where_the_table_has_it() -> None:
+def test_the_column_largest_is_compared_only_if_the_table_has_it() -> None:
     """A table of an older release without the column ``largest`` is clean, and a table with a wrong value in that
     column is not.
     """
@@ -82,7 +82,7 @@ def test_the_largest_is_compared_where_the_table_has_it() -> None:
     assert "largest 20 expected" in account.examples[0]
 
 
-def test_what_is_in_flight_is_neither_lost_nor_doubled() -> None:
+def test_rows_in_flight_count_as_neither_lost_nor_duplicated() -> None:
     """Output that covers only the first sales is clean and counts the others as in flight; closing the account counts
     them as lost.
     """
@@ -100,14 +100,14 @@ def test_a_row_lost_on_the_way_is_not_in_flight() -> None:
     assert (copied.lost, copied.duplicated, copied.in_flight) == (1, 0, 1)
 
 
-def test_a_row_doubled_on_the_way_is_seen_at_once() -> None:
+def test_a_duplicated_row_is_detected_while_other_rows_are_in_flight() -> None:
     """A duplicated row is detected while other rows are still in flight."""
     assert totals_so_far("t", ROWS, totals_of([ROWS[0], ROWS[1], ROWS[1]])).duplicated == 1
     copied = events_so_far("e", ["a", "b", "c", "d"], ["a", "b", "b"])
     assert (copied.lost, copied.duplicated, copied.in_flight) == (0, 1, 2)
 
 
-def test_more_than_was_produced_is_seen() -> None:
+def test_doubled_output_is_reported_as_duplicates_with_zero_rows_in_flight() -> None:
     """Output that contains every row twice is reported as duplicates, with zero rows in flight instead of a negative
     number.
     """

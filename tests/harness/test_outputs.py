@@ -60,7 +60,7 @@ def test_a_file_listed_twice_in_two_batches_is_one_file(output: Output) -> None:
     assert list(read_event_ids(output.root)) == ["e1", "e1"]
 
 
-def test_the_newest_compact_file_stands_for_all_before_it(output: Output) -> None:
+def test_the_newest_compact_log_replaces_all_earlier_logs(output: Output) -> None:
     """The newest compact log replaces all logs before it, and only the logs after it are read in addition."""
     parts = [output.file(f"part-{number}.parquet", [f"e{number}"]) for number in range(4)]
     output.log("0", parts[0])
@@ -70,7 +70,7 @@ def test_the_newest_compact_file_stands_for_all_before_it(output: Output) -> Non
     assert listed_files(output.version) == parts
 
 
-def test_a_deleted_file_is_gone(output: Output) -> None:
+def test_a_file_deleted_by_a_later_log_is_not_read(output: Output) -> None:
     """A file that a later log deletes is not read."""
     part = output.file("part-a.parquet", ["e1"])
     output.log("0", part)
@@ -78,7 +78,7 @@ def test_a_deleted_file_is_gone(output: Output) -> None:
     assert list(read_event_ids(output.root)) == []
 
 
-def test_the_versions_that_serve_are_read_in_order(output: Output) -> None:
+def test_versions_are_read_in_order_across_a_handoff(output: Output) -> None:
     """After a handoff, the old version is read up to its last batch, followed by the new version."""
     output.log("0", output.file("part-a.parquet", ["e1"]))
     output.log("1", output.file("part-b.parquet", ["e1", "e2"]))
@@ -101,7 +101,7 @@ def test_an_unknown_log_version_is_refused(output: Output) -> None:
         listed_files(output.version)
 
 
-def test_nothing_written_is_nothing_read(tmp_path: Path) -> None:
+def test_reading_before_the_first_commit_returns_no_rows_and_no_error(tmp_path: Path) -> None:
     """Before the first commit, reading returns no ids and no totals, and raises no error."""
     assert list(read_event_ids(tmp_path / "none")) == []
     assert read_totals(tmp_path / "none.db") == {}

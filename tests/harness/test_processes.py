@@ -39,7 +39,9 @@ def _start(processes: StartedProcesses, folder: Path, name: str, program: str) -
     return processes.start(name, command, environ=dict(os.environ), log=folder / f"{name}.log", cwd=folder)
 
 
-def test_a_session_is_stopped_whole(processes: StartedProcesses, tmp_path: Path) -> None:
+def test_stopping_a_session_terminates_detached_and_unresponsive_children(
+    processes: StartedProcesses, tmp_path: Path
+) -> None:
     """Stopping a process session also terminates children that left the process group and a child that ignores
     SIGTERM.
     """
@@ -52,7 +54,7 @@ def test_a_session_is_stopped_whole(processes: StartedProcesses, tmp_path: Path)
     assert not is_running(family)
 
 
-def test_a_process_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_recorded_pid_reused_by_a_different_process_is_not_signalled(tmp_path: Path) -> None:
     """A recorded pid that now belongs to a different process is not signalled."""
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:

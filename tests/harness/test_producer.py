@@ -36,7 +36,7 @@ def test_both_folders_hold_the_same_events(tmp_path: Path) -> None:
     assert list((tmp_path / ".drafts").iterdir()) == []
 
 
-def test_a_second_producer_goes_on(tmp_path: Path) -> None:
+def test_a_restarted_producer_never_reuses_a_file_name(tmp_path: Path) -> None:
     """A restarted producer never reuses a file name, not even one that only one of the two folders contains."""
     _produce(tmp_path, 2)
     (tmp_path / SALES / "000001.csv").unlink()
@@ -46,7 +46,7 @@ def test_a_second_producer_goes_on(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids)) == 9
 
 
-def test_refunds_begin_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_refunds_are_produced_only_after_they_are_requested(tmp_path: Path) -> None:
     """No event is a refund before refunds are requested; afterwards each file contains one."""
     refunds = threading.Event()
     for files in (3, 2):

@@ -31,7 +31,7 @@ from tests.servers import skip_without_s3a
         ("CONNECTORS", "s3a's jars are not there (make connectors)"),
     ],
 )
-def test_what_is_missing_is_told_in_one_line(
+def test_a_missing_dependency_is_reported_in_one_line_before_any_server_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str, told: str
 ) -> None:
     """A missing dependency is reported in one line with the remedy before any server is started."""
@@ -47,7 +47,7 @@ def test_what_is_missing_is_told_in_one_line(
 @pytest.mark.s3
 @pytest.mark.postgres
 @pytest.mark.parametrize("ready", [True, False], ids=["running", "starting"])
-def test_asked_to_end_they_leave_nothing(tmp_path: Path, *, ready: bool) -> None:
+def test_stopped_servers_terminate_and_remove_their_files(tmp_path: Path, *, ready: bool) -> None:
     """When they are stopped, all servers including PostgreSQL terminate and remove their files, even while they are
     still starting.
     """

@@ -69,7 +69,7 @@ def server() -> Iterator[Server]:
     started.close()
 
 
-def test_a_500_is_asked_again(server: Server) -> None:
+def test_a_request_is_retried_after_a_500(server: Server) -> None:
     """The client retries after a 500, which Airflow on SQLite returns under load, and the run is triggered with one
     login.
     """
@@ -78,7 +78,7 @@ def test_a_500_is_asked_again(server: Server) -> None:
     assert [path for _, path in server.seen].count("/auth/token") == 1
 
 
-def test_a_run_that_is_there_already_is_that_run(server: Server) -> None:
+def test_a_trigger_with_an_existing_run_id_returns_that_run(server: Server) -> None:
     """A trigger with a run id that already exists returns that run, so a trigger whose answer was lost can be repeated;
     without a run id it is a conflict.
     """
@@ -88,7 +88,7 @@ def test_a_run_that_is_there_already_is_that_run(server: Server) -> None:
         AirflowApi(server.url).trigger("streaming_deploy", {})
 
 
-def test_a_400_is_told_and_not_asked_again(server: Server) -> None:
+def test_a_400_is_raised_with_its_message_and_not_retried(server: Server) -> None:
     """A 400 is raised with the schema's message after a single request, because bad params are the caller's error."""
     server.answers = [(400, {"detail": "'job' is a required property"})]
     with pytest.raises(InvalidInput, match="'job' is a required property"):
@@ -103,14 +103,14 @@ def test_an_expired_token_is_renewed(server: Server) -> None:
     assert [path for _, path in server.seen].count("/auth/token") == 2
 
 
-def test_nothing_that_listens_is_temporary(server: Server) -> None:
+def test_a_refused_connection_is_a_temporary_error(server: Server) -> None:
     """A refused connection is a temporary error, not invalid input, because Airflow may not be up yet."""
     server.answers = [(200, {})]
     with pytest.raises(TemporaryError, match="does not answer"):
         AirflowApi("http://127.0.0.1:9").health()
 
 
-def test_a_question_is_read_and_answered_once(server: Server) -> None:
+def test_an_approval_question_is_read_and_answered_only_once(server: Server) -> None:
     """A task without a question yields an empty text, an answer sends the chosen option and the form's input, and a
     second answer is a conflict.
     """

@@ -25,7 +25,7 @@ def some(*, first: int) -> list[Event]:
     return chosen
 
 
-def test_no_event_is_late() -> None:
+def test_events_of_a_partition_are_ordered_by_timestamp_with_unique_ids() -> None:
     """The events of a partition are in the order of their own timestamps, and no id is repeated."""
     assert len({each.event_id for each in EVENTS}) == 300
     for partition in range(PARTITIONS):
@@ -43,7 +43,7 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     assert read_events(tmp_path / "none") == []
 
 
-def test_what_both_partitions_have_given_so_far_is_clean() -> None:
+def test_output_with_the_first_events_of_each_partition_is_clean() -> None:
     """Output that covers the first events of each partition is clean whatever its progress per partition, and the rest
     is in flight.
     """
@@ -54,7 +54,7 @@ def test_what_both_partitions_have_given_so_far_is_clean() -> None:
     assert counts.in_flight == table.in_flight == 300 - len(out)
 
 
-def test_an_event_lost_on_the_way_is_seen() -> None:
+def test_a_missing_event_is_detected_in_the_counts_and_the_table() -> None:
     """A missing event is detected in the counts by the shortfall of its minute and in the table by its id."""
     out = some(first=40)
     del out[5]
@@ -62,7 +62,7 @@ def test_an_event_lost_on_the_way_is_seen() -> None:
     assert table_so_far("t", EVENTS, out).lost == 1
 
 
-def test_an_event_counted_twice_is_seen() -> None:
+def test_a_duplicated_or_modified_event_is_detected() -> None:
     """A duplicated event and an event with a changed amount are both detected."""
     out = some(first=40)
     assert not counts_so_far("c", EVENTS, counts_of([*out, out[3]])).clean
@@ -72,7 +72,7 @@ def test_an_event_counted_twice_is_seen() -> None:
     assert not table_so_far("t", EVENTS, out).clean
 
 
-def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
+def test_counts_and_events_are_read_from_sqlite(tmp_path: Path) -> None:
     """Counts, sums and events are read from SQLite, where timestamps are text; a database without the tables yields
     none.
     """

@@ -264,7 +264,7 @@ def test_every_rule_has_cases() -> None:
     assert sorted(ids) == sorted(CASES)
 
 
-def test_nothing_is_wrong_with_a_job_that_is_well() -> None:
+def test_a_healthy_or_intentionally_stopped_job_has_no_symptom() -> None:
     """A job that runs, keeps up and is backed up has no symptom, and neither has a job that was stopped on purpose."""
     assert find_symptoms(well()) == ()
     assert find_symptoms(well(wanted=False, stopped="by ann", life=Life.DEAD, status=None)) == ()
@@ -280,7 +280,7 @@ def test_a_rule_fires_at_its_threshold_and_not_below(rule: str, at: JobLook, bel
 
 
 @pytest.mark.parametrize(("rule", "at", "below"), PAIRS)
-def test_a_rule_that_is_switched_off_is_missed(rule: str, at: JobLook, below: JobLook) -> None:
+def test_a_disabled_rule_does_not_report_its_cause(rule: str, at: JobLook, below: JobLook) -> None:
     """Negative control: with the rule switched off by the caller or by the job, the same observation does not report
     that cause.
     """
@@ -307,7 +307,7 @@ OWN = (
 
 
 @pytest.mark.parametrize("text", OWN)
-def test_a_jobs_own_words_decide_nothing(text: str) -> None:
+def test_a_stored_fault_kind_overrides_the_text_of_the_error(text: str) -> None:
     """With a stored fault kind, each error counts as a crash loop whatever words the job's own message contains.
     Negative control: a record of an older version without the kind is classified by its words.
     """
@@ -336,7 +336,7 @@ def test_a_kind_of_fault_that_only_a_newer_version_knows_is_unclassified() -> No
     assert rules_of(changed(look, exit=replace(look.driver.exit, fault="solar-flare"))) == ["crash-loop"]
 
 
-def test_a_jobs_own_threshold_counts() -> None:
+def test_a_threshold_in_the_job_file_overrides_the_default() -> None:
     """A threshold in the job's file overrides the default."""
     look = serving(**source(lag_s=60.0))
     assert rules_of(look) == []
@@ -364,12 +364,12 @@ def test_a_jobs_own_threshold_counts() -> None:
         (dead(**operation(owned=False), desired_release="r0003"), ["driver-dead", "operation-open"]),
     ],
 )
-def test_only_the_cause_is_told(look: JobLook, causes: list[str]) -> None:
+def test_only_the_cause_is_reported_for_related_symptoms(look: JobLook, causes: list[str]) -> None:
     """If one symptom causes the others, only that cause is reported."""
     assert rules_of(look) == causes
 
 
-def test_a_question_to_a_person_hides_no_page() -> None:
+def test_a_pending_approval_does_not_hide_a_symptom_that_pages() -> None:
     """A job that is down while a fix waits for approval reports the page first. Negative control: once the operation
     replaces the driver, no symptom of that work is reported.
     """
@@ -395,7 +395,7 @@ def test_an_error_of_one_query_does_not_hide_another_querys_trouble() -> None:
     ]
 
 
-def test_something_is_told_whatever_comes_together() -> None:
+def test_rule_explanations_have_no_cycle_so_one_finding_is_always_reported() -> None:
     """The relation of which rule explains which has no cycle, so at least one of any set of findings is reported."""
     for cause, effect in combinations(EXPLAINS, 2):
         assert not (cause in EXPLAINS[effect] and effect in EXPLAINS[cause]), (cause, effect)
@@ -409,7 +409,7 @@ def test_something_is_told_whatever_comes_together() -> None:
     assert set().union(*EXPLAINS.values()) | set(EXPLAINS) | PERMANENT <= {rule.id for rule in RULES}
 
 
-def test_the_worst_stands_first() -> None:
+def test_symptoms_are_sorted_by_severity() -> None:
     """Symptoms are sorted by severity, so the one that pages a person comes first."""
     found = find_symptoms(well(silent_s=300.0, prune_age_s=9 * DAY_S))
     assert [each.severity for each in found] == [Urgency.PAGE, Urgency.TICKET]
@@ -444,7 +444,7 @@ def test_the_runbook_has_a_heading_for_each_rule(rule) -> None:
         ({7: 3}, "job sales: 7 is not the name of a health rule"),
     ],
 )
-def test_a_threshold_that_cannot_be_is_one_clear_line(given: dict[str, object], line: str) -> None:
+def test_an_invalid_threshold_is_refused_in_one_line_that_names_the_rule(given: dict[str, object], line: str) -> None:
     """An invalid threshold or an unknown rule is refused in one line that names the rule, and suggests the nearest name
     for an unknown one.
     """
@@ -475,7 +475,7 @@ def test_thresholds_are_numbers_or_off() -> None:
         ("", None),
     ],
 )
-def test_errors_are_told_apart(text: str, fault: Fault | None) -> None:
+def test_each_listed_error_message_maps_to_one_fault_kind(text: str, fault: Fault | None) -> None:
     """Each known error message of Streamkeeper or Spark maps to exactly one fault kind, and an unlisted message maps to
     none.
     """
@@ -512,14 +512,14 @@ def starts(look: JobLook) -> bool:
         (dead(exit=None, fault=Fault.EVICTED), True),
     ],
 )
-def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: bool) -> None:
+def test_the_watch_starts_a_job_only_if_that_fixes_the_cause(look: JobLook, started: bool) -> None:
     """The watch starts a job only if a start can fix the reported cause, even if the job has switched off the rule for
     that cause.
     """
     assert starts(look) is started
 
 
-def test_a_driver_that_has_just_begun_again_is_told_by_the_batches_before() -> None:
+def test_a_restarted_driver_without_a_batch_is_judged_by_its_earlier_batches() -> None:
     """A driver that has just restarted and has no batch yet is judged by its earlier batches: the slow checkpoint is
     reported with the last slow batch's figures, not with zeros.
     """

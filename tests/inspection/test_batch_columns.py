@@ -213,7 +213,7 @@ def found(folder: Path, body: str, after: str = "", name: str = "write") -> Batc
 
 
 @pytest.mark.parametrize("case", NAMED)
-def test_a_function_uses_the_columns_that_it_names_or_any(case: str, tmp_path: Path) -> None:
+def test_a_sink_function_uses_its_named_columns_or_possibly_any_column(case: str, tmp_path: Path) -> None:
     """A sink function uses exactly the columns that it names, or possibly any column once whole rows reach code that
     cannot be followed.
     """
@@ -222,7 +222,7 @@ def test_a_function_uses_the_columns_that_it_names_or_any(case: str, tmp_path: P
 
 
 @pytest.mark.parametrize("case", READS)
-def test_only_what_every_batch_with_rows_comes_by_is_read_for_sure(case: str, tmp_path: Path) -> None:
+def test_a_column_is_certainly_read_only_if_every_nonempty_batch_reads_it(case: str, tmp_path: Path) -> None:
     """A column counts as certainly read only if every batch with rows reads it; columns that the function creates,
     methods, tables and conditional reads do not count.
     """
@@ -285,7 +285,7 @@ a_partial = functools.partial(with_place, "orders")
         ("a_partial", ["id"]),
     ],
 )
-def test_every_form_of_a_function_is_followed(name: str, columns: list[str], tmp_path: Path) -> None:
+def test_columns_are_found_in_every_form_of_sink_function(name: str, columns: list[str], tmp_path: Path) -> None:
     """Columns are found in wrappers, callable objects, methods, closures, lambdas and partial functions."""
     body = 'batch.select("id", "gone").write.insertInto("orders")'
     answer = found(tmp_path, body, SHAPES, name)
@@ -303,7 +303,7 @@ def test_a_function_without_its_source_may_use_any_column(tmp_path: Path) -> Non
         assert columns_of_function(function, OwnCode(tmp_path)) == BatchColumns()
 
 
-def test_a_name_is_found_as_a_word_in_any_letters(tmp_path: Path) -> None:
+def test_a_column_name_matches_whole_words_regardless_of_case(tmp_path: Path) -> None:
     """A column name is matched as a whole word regardless of case: ``id`` matches ``u.ID`` and not ``paid``."""
     answer = found(tmp_path, 'batch.filter("u.ID > 1 and paid and `two words`").write.format("noop").save()')
     assert answer.used(["id", "ai", "paid", "two words", "words also"]) == ["id", "paid", "two words"]

@@ -59,7 +59,7 @@ def verdict(old: Manifest, new: Manifest) -> Verdict:
 
 
 @pytest.mark.parametrize("file", ["data/rates.csv", "data", "data/*.csv"])
-def test_a_file_that_moved_with_its_release_is_no_change(described: Described, file: str) -> None:
+def test_the_same_bundled_file_in_a_different_release_yields_no_finding(described: Described, file: str) -> None:
     """The same bundled file in a different release yields no finding, not even a note, whether it is read by name, by
     directory or by pattern.
     """
@@ -67,7 +67,7 @@ def test_a_file_that_moved_with_its_release_is_no_change(described: Described, f
 
 
 @pytest.mark.parametrize("file", ["data/rates.csv", "data", "data/*.csv"])
-def test_another_content_below_state_is_one(described: Described, file: str) -> None:
+def test_changed_content_of_a_bundled_file_below_state_requires_a_switch(described: Described, file: str) -> None:
     """Different content of a bundled file that feeds state requires a SWITCH, because the state holds sums over the old
     prices.
     """
@@ -77,7 +77,7 @@ def test_another_content_below_state_is_one(described: Described, file: str) -> 
     assert "<bundle>/data" in find_changes(old, new)[0].evidence
 
 
-def test_one_file_more_in_a_directory_that_is_read_is_a_change(described: Described) -> None:
+def test_an_additional_file_in_a_directory_that_is_read_requires_a_switch(described: Described) -> None:
     """An additional file requires a SWITCH if its directory is read, and is no change beside a file that is read by
     name.
     """
@@ -90,13 +90,13 @@ def test_other_options_of_the_reader_are_a_change(described: Described) -> None:
     assert verdict(described("r1"), described("r2", sep=";")) is Verdict.SWITCH
 
 
-def test_a_file_outside_of_the_bundle_counts_by_its_place(described: Described, tmp_path: Path) -> None:
+def test_a_file_outside_the_bundle_is_compared_by_its_path(described: Described, tmp_path: Path) -> None:
     """A file outside the bundle is compared by its path, because its content is not part of the release."""
     elsewhere = tmp_path / "in"
     assert verdict(described("r1", root=elsewhere), described("r2", root=elsewhere)) is Verdict.SWITCH
 
 
-def test_where_the_query_sees_a_files_place_or_time_the_place_counts(described: Described) -> None:
+def test_a_moved_file_requires_a_switch_if_its_metadata_is_read(described: Described) -> None:
     """If the query reads a file's name or modification time, the same file in a different release requires a SWITCH,
     because the release's directory may be in the state.
     """
@@ -114,7 +114,9 @@ def test_where_the_query_sees_a_files_place_or_time_the_place_counts(described: 
     assert verdict(described("r1", **late), described("r2", **late)) is Verdict.SWITCH
 
 
-def test_a_release_that_an_older_version_described_goes_on(described: Described, tmp_path: Path) -> None:
+def test_a_release_described_by_an_older_version_resumes_in_the_same_directory(
+    described: Described, tmp_path: Path
+) -> None:
     """A release that an older version described by the file's path resumes in the same directory, and requires a SWITCH
     in a different one because equality cannot be proven.
     """

@@ -113,7 +113,9 @@ COUNTED: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("case", CARRIED)
-def test_a_function_that_is_only_carried_is_resumed(described: Callable[[Build, int], Manifest], case: str) -> None:
+def test_a_changed_function_resumes_if_its_result_is_only_carried_past_state(
+    described: Callable[[Build, int], Manifest], case: str
+) -> None:
     """A changed function whose result is only carried past a deduplication resumes, because the state holds keys and
     the result leaves with its row.
     """
@@ -125,7 +127,7 @@ def test_a_function_that_is_only_carried_is_resumed(described: Callable[[Build, 
 
 
 @pytest.mark.parametrize("case", COUNTED)
-def test_a_function_of_which_anything_is_made_is_asked_about(
+def test_a_changed_function_requires_a_backup_if_keys_or_state_use_it(
     described: Callable[[Build, int], Manifest], case: str
 ) -> None:
     """A changed function requires a BACKUP if keys, the choice or number of rows, lateness or any other state depend on

@@ -44,7 +44,7 @@ def run(df: DataFrame, folder: Path) -> Any:
 
 @Protected
 @pytest.mark.parametrize("cleaner", ["delete", "archive"])
-def test_a_clone_leaves_its_input_where_it_is(
+def test_a_clone_does_not_delete_or_archive_its_input_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cleaner: str, protected: bool
 ) -> None:
     """A clone leaves its input files in place for the owner. Negative control: with the source's own ``cleanSource``
@@ -129,7 +129,7 @@ EFFECTS += [_attaches_a_database, _makes_a_pipe, _binds_a_socket]
 
 
 @Protected
-def test_a_function_changes_nothing_beside_the_owner(
+def test_side_effects_of_python_functions_in_a_clone_are_stopped_and_named(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
     """Each of nine side effects of a Python function in a clone is stopped and named, even if the function catches the
@@ -192,7 +192,7 @@ def test_a_clones_functions_run_in_workers_of_their_own(spark: SparkSession, tmp
     assert not workers(beside) & workers(seen)
 
 
-def test_a_function_that_passes_over_errors_does_not_pass_over_the_guard(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_function_that_catches_exceptions_cannot_suppress_the_guard(spark: SparkSession, tmp_path: Path) -> None:
     """A function with ``except Exception`` cannot suppress the guard's error, so a rehearsal never mistakes the
     substitute results for the query's.
     """
@@ -212,7 +212,7 @@ def test_a_function_that_passes_over_errors_does_not_pass_over_the_guard(spark: 
     assert found.fault.error_class == EFFECT_STOPPED
 
 
-def test_a_rehearsal_and_a_drill_name_what_they_stopped(spark: SparkSession, tmp_path: Path) -> None:
+def test_rehearsals_and_drills_report_stopped_side_effects_without_failing(spark: SparkSession, tmp_path: Path) -> None:
     """A rehearsal reports a stopped side effect in a note and a drill passes on the state alone; neither counts it as a
     failure of the query.
     """
@@ -243,7 +243,7 @@ def test_a_rehearsal_and_a_drill_name_what_they_stopped(spark: SparkSession, tmp
     assert not out.exists()
 
 
-def test_temporary_files_are_no_effects_and_later_tasks_are_free(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_guard_allows_temporary_files_and_ends_with_the_clone_tasks(spark: SparkSession, tmp_path: Path) -> None:
     """A function in a clone may write temporary files, and the guard ends with the clone's tasks: later tasks of the
     owner may write.
     """
@@ -331,7 +331,7 @@ def _functions(plan: Any) -> list[Any]:
     return found + [each for at in range(children.size()) for each in _functions(children.apply(at))]
 
 
-def test_the_jobs_listeners_hear_nothing_of_a_clone(spark: SparkSession, tmp_path: Path) -> None:
+def test_streaming_listeners_of_the_job_receive_no_event_of_a_clone(spark: SparkSession, tmp_path: Path) -> None:
     """The job's streaming listeners receive no event of a clone. Negative control: they receive the start of the query
     itself.
     """
@@ -363,7 +363,7 @@ def test_the_jobs_listeners_hear_nothing_of_a_clone(spark: SparkSession, tmp_pat
         session.streams.removeListener(listener)
 
 
-def test_a_source_of_which_nothing_is_known_is_not_cloned(spark: SparkSession) -> None:
+def test_a_query_with_an_unknown_source_is_not_cloned(spark: SparkSession) -> None:
     """A query with an unknown source is not cloned, because reading the source may change its data."""
     with pytest.raises(Unsupported, match="a clone could change the data that it reads: source 'rate'"):
         clone_of(spark.readStream.format("rate").load())

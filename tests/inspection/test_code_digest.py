@@ -151,20 +151,20 @@ def test_a_change_that_can_change_the_result_changes_the_digest(
         ("names", "job", '{"a", "b", "c", "d"}', '{"d", "c", "b", "a"}'),
     ],
 )
-def test_a_change_that_cannot_change_the_result_does_not(
+def test_a_change_that_cannot_change_the_result_keeps_the_digest(
     job: Any, name: str, where: str, before: str, after: str
 ) -> None:
     """The digest ignores comments, docstrings, formatting, unused code and the order of a set."""
     assert job(name) == job(name, **{where: (before, after)})
 
 
-def test_what_a_function_closes_over_counts(job: Any) -> None:
+def test_the_digest_includes_values_captured_in_a_closure(job: Any) -> None:
     """A value captured in a closure, such as a param of the job, is part of the digest."""
     assert job("factory", 3) == job("factory", 3)
     assert job("factory", 3) != job("factory", 4)
 
 
-def test_what_a_wrapper_of_a_library_wraps_counts() -> None:
+def test_the_digest_includes_what_functools_wrappers_bind_or_wrap() -> None:
     """The digest includes arguments bound by ``functools.partial`` and the function wrapped by
     ``functools.lru_cache``.
     """
@@ -173,7 +173,7 @@ def test_what_a_wrapper_of_a_library_wraps_counts() -> None:
     assert digest(functools.lru_cache(lambda x: x)) != digest(functools.lru_cache(lambda x: -x))
 
 
-def test_recursion_ends() -> None:
+def test_recursive_functions_and_lists_have_a_stable_digest() -> None:
     """A recursive function and a list that contains itself have a stable digest."""
     loop: list[object] = []
     loop.append(loop)
@@ -184,7 +184,7 @@ def test_recursion_ends() -> None:
     assert CodeDigest(None).of(down) == CodeDigest(None).of(down)
 
 
-def test_what_cannot_be_looked_into_is_said() -> None:
+def test_a_function_that_uses_a_socket_has_a_digest_marked_unreadable() -> None:
     """A function that uses a socket has a stable digest that is marked as unreadable, because a socket has no content
     to compare.
     """
@@ -194,7 +194,7 @@ def test_what_cannot_be_looked_into_is_said() -> None:
         assert CodeDigest(None).of(lambda: other).startswith(UNREADABLE)
 
 
-def test_a_lock_holds_nothing_to_compare() -> None:
+def test_a_function_that_uses_a_lock_has_a_readable_digest() -> None:
     """A function that uses a lock has a readable digest, because a lock stands for nothing outside the code."""
     lock = threading.Lock()
     assert not CodeDigest(None).of(lambda: lock).startswith(UNREADABLE)

@@ -91,7 +91,7 @@ def test_each_function_and_value_that_is_reached_is_a_part(tmp_path: Path) -> No
     assert parts["lib.rates.scaled.<locals>.decorate.<locals>.wrapper(by)"].text == "2"
 
 
-def test_nothing_under_the_name_of_a_secret_is_recorded(tmp_path: Path) -> None:
+def test_values_named_like_secrets_are_not_recorded(tmp_path: Path) -> None:
     """Values named like secrets are recorded neither as text nor as a separate digest, from which a short secret could
     be guessed.
     """

@@ -60,7 +60,7 @@ def entries(spark: SparkSession) -> dict[str, Any]:
     return {key: entry for key, entry in found.items() if key.startswith(SQL)}
 
 
-def test_every_conf_of_spark_is_judged_and_no_other(spark: SparkSession) -> None:
+def test_every_conf_of_this_spark_version_is_classified(spark: SparkSession) -> None:
     """Every conf of this Spark version is classified, and no unknown one is, so a new Spark version's confs make this
     test fail.
     """
@@ -84,7 +84,7 @@ def test_a_former_key_is_read_as_the_current_one(spark: SparkSession) -> None:
         assert {current_key(str(former.apply(number))) for number in range(former.size())} <= {key}
 
 
-def test_a_default_spelled_out_and_a_tuning_conf_leave_no_trace(
+def test_explicit_defaults_and_tuning_confs_are_not_recorded(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
     """An explicitly set default, in any spelling that Spark accepts, and a tuning conf are not recorded."""
@@ -96,7 +96,7 @@ def test_a_default_spelled_out_and_a_tuning_conf_leave_no_trace(
     assert read_confs(spark) == before
 
 
-def test_every_conf_of_meaning_that_is_set_is_recorded(
+def test_every_boolean_conf_that_affects_results_is_recorded_if_not_default(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
     """Every boolean conf that affects results is recorded when it differs from the default that Spark reports."""
@@ -118,7 +118,7 @@ def test_every_conf_of_meaning_that_is_set_is_recorded(
     assert {current_key(key) for key in flags.keys() - refused} <= found.keys()
 
 
-def test_other_settings_are_recorded_without_what_they_say(
+def test_other_settings_are_recorded_without_their_values(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
     """Other settings are recorded without their values, and secrets and S3A settings are not recorded at all."""
@@ -132,7 +132,7 @@ def test_other_settings_are_recorded_without_what_they_say(
     assert not [key for key in found if "s3a" in key or "password" in key]
 
 
-def test_what_a_job_writes_into_hadoops_configuration_is_recorded(spark: SparkSession) -> None:
+def test_hadoop_settings_written_by_the_job_are_recorded(spark: SparkSession) -> None:
     """A setting that a job writes into Hadoop's configuration is recorded beside the session's confs, and only while it
     is set.
     """
@@ -145,7 +145,7 @@ def test_what_a_job_writes_into_hadoops_configuration_is_recorded(spark: SparkSe
     assert "spark.hadoop.parquet.strings.signed-min-max.enabled" not in read_confs(spark)
 
 
-def test_what_is_always_recorded_is_of_spark_or_of_its_state_store(spark: SparkSession) -> None:
+def test_confs_that_are_always_recorded_are_in_the_list_of_spark(spark: SparkSession) -> None:
     """All confs that are always recorded are in Spark's list, except two that Spark reads by their literal key."""
     assert set(ALWAYS) - set(entries(spark)) == {
         "spark.sql.streaming.checkpointFileManagerClass",
@@ -163,7 +163,7 @@ def joined(stream: DataFrame, beside: DataFrame) -> DataFrame:
 @pytest.mark.parametrize(
     ("key", "value"), [("spark.sql.session.timeZone", "Asia/Tokyo"), ("spark.sql.caseSensitive", "true")]
 )
-def test_files_beside_the_stream_are_read_by_the_sessions_settings(
+def test_changed_session_settings_require_a_switch_if_static_files_are_joined(
     spark: SparkSession,
     folder: Path,
     tmp_path: Path,

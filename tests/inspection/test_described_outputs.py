@@ -70,7 +70,7 @@ def key(text: str, value: str = "s", **more: str) -> Build:
         (key("k", mode="append"), key("upper(k)", mode="append")),
     ],
 )
-def test_another_key_of_a_table_is_a_switch(described: Described, old: Build, new: Build) -> None:
+def test_a_changed_table_key_requires_a_switch(described: Described, old: Build, new: Build) -> None:
     """A table key computed by a different expression requires a SWITCH although the state is the same."""
     findings = find_changes(described(old), described(new))
     assert [each.rule for each in findings] == ["sink-key-redefined"]
@@ -91,7 +91,7 @@ def test_another_key_of_a_table_is_a_switch(described: Described, old: Build, ne
         (key("k"), into_table(lambda t: t.selectExpr("k AS at", "s").where("s > 3")), ["above-state-changed"]),
     ],
 )
-def test_the_same_key_of_a_table_is_resumed(described: Described, old: Build, new: Build, rules: list[str]) -> None:
+def test_an_equivalent_table_key_resumes(described: Described, old: Build, new: Build, rules: list[str]) -> None:
     """A table key that is written differently, that stands beside a changed value, or whose table each batch replaces
     resumes.
     """
@@ -100,7 +100,7 @@ def test_the_same_key_of_a_table_is_resumed(described: Described, old: Build, ne
     assert verdict_of(findings) is Verdict.RESUME
 
 
-def test_the_order_of_a_map_counts_where_it_can_be_seen(described: Described) -> None:
+def test_map_order_matters_only_if_the_query_lists_the_keys(described: Described) -> None:
     """Reordering a literal map resumes if the query only looks up entries, and does not resume if the query lists its
     keys or if entries change.
     """
@@ -119,7 +119,7 @@ def test_the_order_of_a_map_counts_where_it_can_be_seen(described: Described) ->
     assert answer("map_keys(map('a', 1, 'b', 2))", "map_keys(map('b', 2, 'a', 1))") is not Verdict.RESUME
 
 
-def test_a_function_counts_for_the_column_that_it_computes(described: Described) -> None:
+def test_a_changed_function_requires_a_backup_only_for_a_computed_key(described: Described) -> None:
     """A changed function requires a BACKUP if it computes the table's key, and resumes if it computes a value."""
     from pyspark.sql import functions as F
 
@@ -146,13 +146,13 @@ def test_a_function_counts_for_the_column_that_it_computes(described: Described)
     assert verdict_of(find_changes(old, described(labelled(other_shop, cents)))) is Verdict.BACKUP
 
 
-def test_a_function_that_a_literal_seems_to_name_is_none(described: Described) -> None:
+def test_a_literal_that_resembles_a_function_call_is_not_a_function(described: Described) -> None:
     """A quoted literal that resembles a Python function call is not counted as a function."""
     column = described(key("regexp_replace(k, 'pythonudf', 'func=1?')")).columns[0]
     assert column.functions == ()
 
 
-def test_a_key_from_another_static_table_is_asked_about(
+def test_a_key_from_a_different_static_table_requires_a_backup(
     spark: SparkSession, described: Described, tmp_path: Path
 ) -> None:
     """A key from a different static table requires a BACKUP, a key from a different column of the same table requires a
@@ -180,7 +180,7 @@ def test_a_key_from_another_static_table_is_asked_about(
     assert verdict_of(find_changes(beside, described(looked_up("towns", "k", "city")))) is Verdict.RESUME
 
 
-def test_another_partition_of_files_is_a_switch(described: Described) -> None:
+def test_a_changed_partition_column_of_files_requires_a_switch(described: Described) -> None:
     """A changed partition column of files requires a SWITCH, and a change of a different column resumes."""
 
     def files(day: str, value: str = "x") -> Build:

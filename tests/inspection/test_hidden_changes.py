@@ -92,13 +92,13 @@ def _opaque(found: Digests) -> list[str]:
     return [name for name, each in found.items() if any(one.startswith(UNREADABLE) for one in each)]
 
 
-def test_no_way_of_hiding_a_change_goes_unseen(digests: Run) -> None:
+def test_every_hidden_change_alters_the_digest_or_marks_it_incomplete(digests: Run) -> None:
     """Every hidden change yields a different digest, or a digest that is marked as incomplete."""
     assert len(HIDINGS) >= 60
     assert _unseen(digests("hidings"), digests("changed hidings")) == []
 
 
-def test_what_is_seen_is_the_change_and_nothing_else(digests: Run) -> None:
+def test_unchanged_bundles_have_equal_digests_in_a_separate_process_and_folder(digests: Run) -> None:
     """Without a change the same bundles have the same digests in a separate process and folder, and at most five are
     unreadable.
     """
@@ -106,7 +106,7 @@ def test_what_is_seen_is_the_change_and_nothing_else(digests: Run) -> None:
     assert len(_opaque(digests("hidings"))) <= 5
 
 
-def test_without_the_rule_that_closes_the_digest_files_and_late_modules_go_unseen(digests: Run) -> None:
+def test_without_reachable_bundle_code_hidden_changes_stay_undetected(digests: Run) -> None:
     """Negative control: without the bundle code that unknown code may reach, at least 20 hidden changes go undetected,
     such as a file opened in the function.
     """
@@ -123,27 +123,27 @@ def test_code_that_did_not_change_has_one_digest_in_every_process_and_folder(dig
     assert digests("forms") == digests("forms", seed=2)
 
 
-def test_hardly_any_code_is_unreadable(digests: Run) -> None:
+def test_only_a_thread_pool_and_an_open_connection_are_unreadable(digests: Run) -> None:
     """Of all code forms, only a thread pool and an open connection are unreadable, because they have no content to
     compare.
     """
     assert _opaque(digests("forms")) == ["thread pool", "open connection"]
 
 
-def test_a_change_that_a_function_does_not_reach_leaves_its_digest(digests: Run) -> None:
+def test_a_change_in_unreached_code_keeps_the_digest(digests: Run) -> None:
     """A change in a function, module or file that the code does not reach leaves its digest unchanged."""
     before, after = digests("harmless"), digests("changed harmless")
     assert [name for name in HARMLESS if before[name] != after[name]] == []
 
 
-def test_every_change_is_one(digests: Run) -> None:
+def test_every_edit_in_the_case_tables_changes_its_bundle(digests: Run) -> None:
     """Every edit in the tables of cases actually changes its bundle."""
     edits = (*CHANGE_THE_DIGEST.values(), *LEAVE_THE_DIGEST.values())
     cases: list[Hiding] = [*HIDINGS.values(), *HARMLESS.values(), *(edit.hiding for edit in edits)]
     assert [each for each in cases if each.changed() == each.files] == []
 
 
-def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Run) -> None:
+def test_harmless_edits_keep_the_digest_and_similar_harmful_edits_change_it(digests: Run) -> None:
     """Harmless edits leave the digest unchanged, and the similar edits that change what the function does change it."""
     before, harmless, dangerous = digests("neighbours"), digests("neighbours, harmless"), digests("dangerous")
     assert [name for name in harmless if harmless[name] != before[LEAVE_THE_DIGEST[name].bundle]] == []
@@ -152,7 +152,7 @@ def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Ru
 
 
 @pytest.mark.parametrize(("before", "after"), [("hidings", "changed hidings"), ("neighbours", "dangerous")])
-def test_code_in_one_form_hides_no_change(digests: Run, before: str, after: str) -> None:
+def test_the_normal_form_digest_detects_every_change_of_the_plain_digest(digests: Run, before: str, after: str) -> None:
     """The digest of the normal form, which ignores how code is written, still detects every change that the plain
     digest detects.
     """
@@ -163,12 +163,12 @@ def test_code_in_one_form_hides_no_change(digests: Run, before: str, after: str)
     assert sum(any(each) for each in found.values()) >= 20
 
 
-def test_code_in_one_form_is_the_same_in_every_process_and_folder(digests: Run) -> None:
+def test_the_normal_form_digest_is_equal_in_every_process_and_folder(digests: Run) -> None:
     """The digest of the normal form is the same in every process and folder, whatever the hash seed."""
     assert digests("forms", "rewritten") == digests("forms", "rewritten", seed=2)
 
 
-def test_every_kind_of_harmless_edit_has_a_neighbour_that_is_none() -> None:
+def test_every_kind_of_harmless_edit_has_a_similar_harmful_edit() -> None:
     """Every kind of harmless edit has a similar edit that must change the digest, so a constant digest could not pass
     these tests.
     """
@@ -185,7 +185,7 @@ def _manifest(found: list[str]) -> Manifest:
     )
 
 
-def test_hardly_any_hidden_change_is_without_a_name(digests: Run) -> None:
+def test_findings_name_the_changed_code_in_all_but_two_cases(digests: Run) -> None:
     """A finding about a hidden code change names the function, value or file in all but two cases, and unchanged code
     has the same parts in a separate process.
     """

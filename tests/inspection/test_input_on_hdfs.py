@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.hdfs]
 
 
-def test_files_that_are_gone_from_hdfs_are_missed_before_a_start_and_by_a_rehearsal_and_a_drill(
+def test_missing_hdfs_input_is_reported_by_starts_rehearsals_and_drills(
     spark: SparkSession, tmp_path: Path, hdfs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Missing HDFS input files of an open batch are reported before a start, by a rehearsal and by a drill. Negative

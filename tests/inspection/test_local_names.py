@@ -84,7 +84,9 @@ def renamed(*pairs: tuple[str, str]) -> str:
     ],
     ids=["a variable", "in a helper too", "an exception", "in a comprehension", "like a global"],
 )
-def test_other_names_are_the_same_function(loaded: Callable[[str], tuple[str, str]], text: str) -> None:
+def test_renamed_local_variables_keep_the_digest_without_names(
+    loaded: Callable[[str], tuple[str, str]], text: str
+) -> None:
     """Functions that differ only in local names have different plain digests and the same digest without names."""
     (before, plain), (after, other) = loaded(PLAIN), loaded(text)
     assert before != after
@@ -110,7 +112,9 @@ def test_other_names_are_the_same_function(loaded: Callable[[str], tuple[str, st
         *("another variable", "another exception", "a local that becomes a global", "shared with an inner function"),
     ],
 )
-def test_anything_else_is_another_function(loaded: Callable[[str], tuple[str, str]], text: str) -> None:
+def test_changes_beyond_local_names_alter_the_digest_without_names(
+    loaded: Callable[[str], tuple[str, str]], text: str
+) -> None:
     """Swapped variables and changed parameters, globals or exception handlers yield a different digest even without
     local names.
     """
@@ -134,7 +138,9 @@ def test_anything_else_is_another_function(loaded: Callable[[str], tuple[str, st
         "print((lambda: limit).__closure__, '@limit')",
     ],
 )
-def test_code_that_may_see_the_names_is_compared_with_them(loaded: Callable[[str], tuple[str, str]], line: str) -> None:
+def test_code_that_may_read_variables_by_name_has_no_digest_without_names(
+    loaded: Callable[[str], tuple[str, str]], line: str
+) -> None:
     """Negative control: code that may read its variables by name has no digest without names, because a renamed
     ``limit`` would refer to the global.
     """

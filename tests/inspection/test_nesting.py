@@ -35,7 +35,7 @@ SPARKS_WIDTH = 100
 """A width above the 25 fields after which Spark by default truncates the text of a plan's node."""
 
 
-def test_calls_inside_each_other_do_not_end_at_the_limit_of_recursion() -> None:
+def test_nested_calls_may_exceed_the_recursion_limit() -> None:
     """Nested calls exceed Python's recursion limit, and that limit and the counted depth are unchanged afterwards."""
     nesting, limit = Nesting(), sys.getrecursionlimit()
 
@@ -47,7 +47,7 @@ def test_calls_inside_each_other_do_not_end_at_the_limit_of_recursion() -> None:
     assert nesting._open == 0
 
 
-def test_an_error_comes_through_all_threads() -> None:
+def test_an_exception_in_a_deeply_nested_call_reaches_the_caller_unchanged() -> None:
     """An exception in a deeply nested call reaches the caller unchanged and resets the counted depth."""
     nesting = Nesting()
 
@@ -167,7 +167,9 @@ def calls_in_calls(stream: DataFrame, literal: int) -> DataFrame:
         (calls_in_calls, "grouping-key-changed"),
     ],
 )
-def test_a_changed_literal_deep_inside_is_told(spark: SparkSession, tmp_path: Path, build: Build, rule: str) -> None:
+def test_a_changed_deeply_nested_literal_is_reported_by_its_rule(
+    spark: SparkSession, tmp_path: Path, build: Build, rule: str
+) -> None:
     """A changed literal deep inside a query that Spark itself can run is reported by the matching rule."""
     write_files(tmp_path / "in", 1)
 
@@ -180,7 +182,7 @@ def test_a_changed_literal_deep_inside_is_told(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.spark
-def test_what_spark_cannot_build_is_one_line_with_the_way_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_job_nested_too_deeply_for_spark_fails_with_the_remedy(spark: SparkSession, tmp_path: Path) -> None:
     """A job that is nested too deeply for Spark fails with one line that names the job, the error and ``-Xss16m``,
     which gives the JVM more stack.
     """
@@ -205,7 +207,7 @@ def test_what_spark_cannot_build_is_one_line_with_the_way_out(spark: SparkSessio
         (RecursionError("maximum recursion depth exceeded"), "to be described.*fewer steps"),
     ],
 )
-def test_what_cannot_be_described_is_one_line_that_names_the_query(
+def test_a_query_that_overflows_the_stack_is_named_in_the_error(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
     """A query that overflows the stack of the JVM or of Python fails with a message that names the query and the

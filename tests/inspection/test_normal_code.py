@@ -145,7 +145,7 @@ REWRITTEN = {
 
 
 @pytest.mark.parametrize(("before", "after"), REWRITTEN.values(), ids=REWRITTEN)
-def test_the_same_in_other_words(loaded: Loaded, before: str, after: str) -> None:
+def test_equivalent_rewritings_have_the_same_normal_form(loaded: Loaded, before: str, after: str) -> None:
     """Each pair of equivalent rewritings has the same normal form in both directions."""
     assert same(loaded, in_function(before, top=_HELP), in_function(after, top=_HELP))
     assert same(loaded, in_function(after, top=_HELP), in_function(before, top=_HELP))
@@ -279,7 +279,9 @@ CHANGED = {
 
 
 @pytest.mark.parametrize(("before", "after"), CHANGED.values(), ids=CHANGED)
-def test_what_is_evaluated_otherwise_is_another_function(loaded: Loaded, before: str, after: str) -> None:
+def test_a_changed_order_or_number_of_evaluations_changes_the_normal_form(
+    loaded: Loaded, before: str, after: str
+) -> None:
     """A rewriting that changes the order or number of evaluations, the place where an error is caught or a value has a
     different normal form.
     """
@@ -331,7 +333,7 @@ _INLINE = ("a = g(x)\nreturn g(a)", "return g(g(x))")
         "deleted",
     ],
 )
-def test_where_it_may_count_when_a_value_is_made_or_gone_a_variable_stays(loaded: Loaded, top: str) -> None:
+def test_a_variable_is_not_inlined_if_the_lifetime_of_its_value_matters(loaded: Loaded, top: str) -> None:
     """A local variable is not inlined if its value's lifetime may matter, such as an object with a finaliser, or if a
     call may replace the function.
     """
@@ -356,7 +358,9 @@ def test_how_long_a_literal_lives_does_not_count(loaded: Loaded) -> None:
         ("return x if n else y", "if n:\n            return x\n        return n"),
     ],
 )
-def test_a_variable_of_an_outer_function_may_change_in_between(loaded: Loaded, before: str, after: str) -> None:
+def test_code_is_not_rewritten_if_an_inner_function_assigns_its_outer_variable(
+    loaded: Loaded, before: str, after: str
+) -> None:
     """Code that reads a variable of an outer function is not rewritten if a second inner function assigns it."""
     top = """
 def outer():
@@ -373,7 +377,7 @@ f = outer()
     assert not same(loaded, top.format(before), top.format(after))
 
 
-def test_a_class_in_a_set_has_the_name_that_its_text_shows(named: Loaded) -> None:
+def test_a_renamed_dataclass_in_a_set_counts_as_a_change(named: Loaded) -> None:
     """A renamed dataclass in a set counts as a change, because its ``repr`` shows the class name."""
     top = "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass {0}:\n    n: int = 1\nS = {{{0}()}}"
     before = in_function("return x if y else str(S)", top=top.format("A"))
@@ -381,7 +385,7 @@ def test_a_class_in_a_set_has_the_name_that_its_text_shows(named: Loaded) -> Non
     assert not same(named, before, after)
 
 
-def test_code_that_sees_its_variables_is_never_rewritten(loaded: Loaded) -> None:
+def test_code_that_calls_locals_is_never_rewritten(loaded: Loaded) -> None:
     """Code that calls ``locals()`` is not rewritten, because it would see that a variable was removed."""
     top = "def g(x):\n    return x\n"
     before, after = "a = g(x)\nreturn g(a), locals()", "return g(g(x)), locals()"
@@ -397,7 +401,9 @@ LIBRARY = {
 
 
 @pytest.mark.parametrize(("one", "use", "other", "other_use"), LIBRARY.values(), ids=LIBRARY)
-def test_a_librarys_code_counts_by_what_it_is(loaded: Loaded, one: str, use: str, other: str, other_use: str) -> None:
+def test_library_code_counts_as_the_same_however_it_was_imported(
+    loaded: Loaded, one: str, use: str, other: str, other_use: str
+) -> None:
     """A library function or class counts as the same however it was imported."""
     assert same(loaded, in_function(f"return {use}", top=one), in_function(f"return {other_use}", top=other))
 
@@ -435,7 +441,7 @@ def test_a_librarys_code_counts_by_what_it_is(loaded: Loaded, one: str, use: str
     ],
     ids=["another", "another by the name", "chosen", "tried", "replaced later", "replaced by name", "replaced before"],
 )
-def test_a_librarys_code_that_may_be_another_is_another(
+def test_library_code_that_may_be_rebound_or_replaced_counts_as_different(
     loaded: Loaded, one: str, use: str, other: str, other_use: str
 ) -> None:
     """A library function counts as different if the name may be bound to a different object, or if the library's
@@ -486,7 +492,7 @@ _TABLE_USES = {
 
 
 @pytest.mark.parametrize("use", _TABLE_USES.values(), ids=_TABLE_USES)
-def test_the_order_of_a_table_counts_elsewhere(loaded: Loaded, use: str) -> None:
+def test_table_order_matters_if_code_may_iterate_over_the_table(loaded: Loaded, use: str) -> None:
     """The order of a table counts wherever code may iterate over it."""
     assert not same(loaded, in_function(f"return {use}", top=_TABLE), in_function(f"return {use}", top=_TURNED))
 
@@ -509,7 +515,7 @@ def test_the_order_of_a_table_counts_elsewhere(loaded: Loaded, use: str) -> None
         *("a map of its own", "a class of its own", "assigned in a function"),
     ],
 )
-def test_the_order_of_a_table_counts_where_it_is_reached_otherwise(loaded: Loaded, top: str, use: str) -> None:
+def test_table_order_matters_if_the_table_is_reachable_by_a_different_route(loaded: Loaded, top: str, use: str) -> None:
     """The order of a table counts if the table is reachable under a different name, as a default, or by code that may
     iterate over it.
     """
@@ -517,7 +523,7 @@ def test_the_order_of_a_table_counts_where_it_is_reached_otherwise(loaded: Loade
     assert not same(loaded, in_function(f"return {use}", top=before), in_function(f"return {use}", top=after))
 
 
-def test_the_order_of_a_table_that_is_made_again_counts(named: Loaded) -> None:
+def test_table_order_matters_if_the_module_rebuilds_the_table_on_import(named: Loaded) -> None:
     """The order of a table counts if the module rebuilds it on import, because a worker that imports the module may
     build a different one.
     """
@@ -526,7 +532,7 @@ def test_the_order_of_a_table_that_is_made_again_counts(named: Loaded) -> None:
     assert not same(named, in_function("return T[x]", top=before), in_function("return T[x]", top=after))
 
 
-def test_whether_two_tables_are_one_counts(named: Loaded) -> None:
+def test_sharing_of_a_modified_table_by_two_names_matters(named: Loaded) -> None:
     """Whether two names refer to the same table counts if one of them is modified."""
     top = f"{_TABLE}\ndef g(t=T):\n    t['c'] = 3"
     other = f"{_TABLE}\ndef g(t={{'a': 1, 'b': 2}}):\n    t['c'] = 3"
@@ -567,7 +573,7 @@ def test_a_pattern_counts_by_what_it_matches(loaded: Loaded) -> None:
         (_VERBOSE.replace("a name", "who"), "re.X | re.I", "x.replace(P, y)"),
     ],
 )
-def test_a_pattern_that_matches_otherwise_or_is_read_is_another(
+def test_a_regular_expression_with_a_changed_match_or_used_text_differs(
     loaded: Loaded, text: str, flags: str, use: str
 ) -> None:
     """A regular expression with a different match or different flags, or whose text the code may read, counts as
@@ -576,7 +582,7 @@ def test_a_pattern_that_matches_otherwise_or_is_read_is_another(
     assert not same(loaded, _pattern(_VERBOSE, use=use), _pattern(text, flags, use))
 
 
-def test_a_flag_that_an_import_hides_counts(loaded: Loaded) -> None:
+def test_regex_flag_spellings_are_equal_only_if_re_is_the_imported_module(loaded: Loaded) -> None:
     """Two spellings of a regular expression flag are equal only if ``re`` is certainly the imported module."""
     top = "import re\n{}\nP = re.compile('a', re.{} | re.I)"
     chosen = "if __name__ != 'bundle_job':\n    import enum as re"
@@ -601,7 +607,7 @@ def _moved(into: bool, shown: str = "x") -> tuple[str, str]:
     return job, helpers
 
 
-def test_a_function_may_stand_in_another_module(loaded: Loaded) -> None:
+def test_a_function_moved_to_a_different_module_counts_as_the_same(loaded: Loaded) -> None:
     """A function moved to a different module counts as the same unless its code or the globals it uses change."""
     (before, old), (after, new) = _moved(False), _moved(True)
     assert same(loaded, before, after, helpers=(old, new))
@@ -611,7 +617,7 @@ def test_a_function_may_stand_in_another_module(loaded: Loaded) -> None:
 
 
 @pytest.mark.parametrize("shown", ["is_hot.__module__", "is_hot.__qualname__", "vars(is_hot)", "print(dir(is_hot))"])
-def test_where_code_sees_it_where_a_function_stands_counts(loaded: Loaded, shown: str) -> None:
+def test_a_moved_function_differs_if_code_reads_its_module_or_qualified_name(loaded: Loaded, shown: str) -> None:
     """A moved function counts as different if code reads its module or qualified name."""
     (before, old), (after, new) = _moved(False, shown), _moved(True, shown)
     assert not same(loaded, before, after, helpers=(old, new))
@@ -630,7 +636,7 @@ _CALLS = "from bundle_helpers import join, PARTS, OTHERS, held\n"
         ("join(y, x)", False),
     ],
 )
-def test_an_argument_that_is_the_default_does_not_count(loaded: Loaded, use: str, expected: bool) -> None:
+def test_passing_a_default_value_explicitly_is_equivalent(loaded: Loaded, use: str, expected: bool) -> None:
     """Passing a default value explicitly is equivalent, but passing an equal mutable object or a value of a different
     type is not.
     """
@@ -640,7 +646,7 @@ def test_an_argument_that_is_the_default_does_not_count(loaded: Loaded, use: str
 
 
 @pytest.mark.parametrize("use", ["join(x, y, PARTS)", "join(x, y, options=PARTS)"])
-def test_the_default_itself_does_not_count(named: Loaded, use: str) -> None:
+def test_passing_the_default_object_itself_is_equivalent_for_importable_functions(named: Loaded, use: str) -> None:
     """Passing the default object itself is equivalent for a function that a worker finds by name; a function sent by
     value would hold a copy.
     """
@@ -659,7 +665,7 @@ def test_how_a_function_reaches_a_worker_counts(tmp_path: Path) -> None:
     assert found[0] != found[1] == found[2] != ""
 
 
-def test_a_default_that_changed_counts(loaded: Loaded) -> None:
+def test_an_omitted_argument_is_not_equivalent_if_the_default_changed(loaded: Loaded) -> None:
     """Omitting an argument is not equivalent to passing it if the parameter's default changed or the called function is
     decorated.
     """
@@ -682,7 +688,7 @@ def test_arguments_at_import_that_are_defaults_do_not_count(loaded: Loaded) -> N
     assert not same(loaded, before, in_function(use, top=top.format("2")))
 
 
-def test_two_values_by_one_name_at_import_count(named: Loaded) -> None:
+def test_both_possible_import_values_of_a_name_are_compared(named: Loaded) -> None:
     """Both values that a name may have at import count, because a worker that imports the module may get the other
     one.
     """
@@ -697,7 +703,7 @@ UNEQUAL = tomllib.loads((Path(__file__).parent / "unequal_rewritings.toml").read
 
 
 @pytest.mark.parametrize("case", UNEQUAL)
-def test_what_only_looks_alike_is_not_the_same(loaded: Loaded, case: str) -> None:
+def test_pairs_that_only_resemble_each_other_are_never_proven_equal(loaded: Loaded, case: str) -> None:
     """Pairs that only resemble each other, such as a different order of evaluation or a table that other code iterates,
     are never proven equal.
     """

@@ -54,7 +54,7 @@ def test_attribute_ids_are_renumbered_in_their_order() -> None:
         ("Project [uuid(Some(-683935)) AS r#1]", "Project [uuid(Some(12)) AS r#1]"),
     ],
 )
-def test_what_differs_between_builds_or_may_move_is_taken_out(one: str, other: str) -> None:
+def test_locations_ids_generated_names_and_seeds_are_removed_from_the_plan_text(one: str, other: str) -> None:
     """Locations, object identities, node ids, generated names and seeds are removed from a plan's text."""
     assert normalised_text(one) == normalised_text(other)
 
@@ -69,12 +69,12 @@ def test_what_differs_between_builds_or_may_move_is_taken_out(one: str, other: s
         ("StreamingRelation FileSource[/a], [k#1]", "StreamingRelation RateSource[/a], [k#1]"),
     ],
 )
-def test_what_has_a_meaning_stays(one: str, other: str) -> None:
+def test_literals_functions_and_column_names_remain_in_the_plan_text(one: str, other: str) -> None:
     """Literals, intervals, functions, column names and source types remain in a plan's text."""
     assert normalised_text(one) != normalised_text(other)
 
 
-def test_a_literal_that_looks_like_an_id_is_kept_by_the_whole() -> None:
+def test_a_literal_that_resembles_an_id_is_compared_as_a_value() -> None:
     """The string literal '#12' is compared as a value by the plan's structure, although the text alone would treat it
     as an attribute's id.
     """

@@ -71,7 +71,7 @@ class Feed:
         ({"latestFirst": True, "maxFilesPerTrigger": 9}, 80 * DAY_S, True),
     ],
 )
-def test_what_is_counted_as_too_old_is_what_spark_does_not_read(
+def test_files_counted_as_too_old_are_exactly_those_spark_does_not_read(
     spark: SparkSession, tmp_path: Path, options: dict[str, object], late_s: float, read: bool
 ) -> None:
     """Files that are counted as too old are exactly those that Spark does not read, for several values of
@@ -89,9 +89,7 @@ def test_what_is_counted_as_too_old_is_what_spark_does_not_read(
     assert feed.counted() == ((0, 0) if read else (0, 2))
 
 
-def test_a_file_that_is_touched_is_read_once_and_one_that_was_read_and_is_forgotten_is_read_again(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_spark_reads_a_touched_file_again_even_if_it_read_it_before(spark: SparkSession, tmp_path: Path) -> None:
     """Touching a skipped file makes Spark read it, but touching a file that Spark read long ago makes it read that file
     twice, so the runbook touches only listed files; a new query reads all files.
     """

@@ -60,19 +60,21 @@ def is_reading(method: Any) -> bool:
 
 
 @pytest.mark.parametrize(("form", "key"), CASES)
-def test_a_default_spelled_out_is_read_like_nothing(spark: SparkSession, form: str, key: str) -> None:
+def test_an_explicit_default_equals_an_unset_option_for_each_file_format(
+    spark: SparkSession, form: str, key: str
+) -> None:
     """For each file format, the option class computes the same values with an explicitly set default as without it."""
     spelled = options(spark, form, {key: DEFAULTS[form][key]})
     assert readings(spelled) == readings(options(spark, form, {}))
 
 
 @pytest.mark.parametrize("key", STREAM)
-def test_a_streams_default_spelled_out_is_read_like_nothing(spark: SparkSession, key: str) -> None:
+def test_an_explicit_default_equals_an_unset_option_of_a_file_stream(spark: SparkSession, key: str) -> None:
     """The options of a file stream have the same values with an explicitly set default as without it."""
     assert readings(options(spark, "stream", {key: STREAM[key]})) == readings(options(spark, "stream", {}))
 
 
-def test_another_value_is_read_otherwise(spark: SparkSession) -> None:
+def test_a_value_other_than_the_default_changes_the_computed_options(spark: SparkSession) -> None:
     """A value that is not the default changes the computed values, so the comparison distinguishes options."""
     for form, key, value in (("csv", "sep", ";"), ("json", "mode", "FAILFAST"), ("xml", "valueTag", "v")):
         assert readings(options(spark, form, {key: value})) != readings(options(spark, form, {}))

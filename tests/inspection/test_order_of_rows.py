@@ -103,7 +103,7 @@ def change(spark: SparkSession, folder: Path) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("build", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
-def test_where_no_order_is_seen_another_one_is_a_note(change: Callable[..., Any], build: Build) -> None:
+def test_reordered_rows_are_a_note_if_the_query_ignores_order(change: Callable[..., Any], build: Build) -> None:
     """Reordered rows are a note if the query does not depend on their order, while changed values, and reordered rows
     that share a key, require a SWITCH.
     """
@@ -117,7 +117,9 @@ def test_where_no_order_is_seen_another_one_is_a_note(change: Callable[..., Any]
 
 
 @pytest.mark.parametrize("build", IN_THIS_ORDER.values(), ids=IN_THIS_ORDER)
-def test_where_an_order_may_be_seen_another_one_is_a_change(change: Callable[..., Any], build: Build) -> None:
+def test_reordered_rows_require_a_switch_if_the_query_may_depend_on_order(
+    change: Callable[..., Any], build: Build
+) -> None:
     """Reordered rows require a SWITCH if the query may depend on their order, as with first, last, lists, limits, row
     numbers, random values or Python.
     """
@@ -131,7 +133,7 @@ def test_columns_that_are_compared_with_each_other_make_no_key(change: Callable[
     assert verdict_of(change(_within_itself, SAME_KEY, SAME_KEY[::-1])) is Verdict.SWITCH
 
 
-def test_rows_whose_content_is_in_the_plan_count_in_order(spark: SparkSession, folder: Path) -> None:
+def test_reordered_rows_of_sql_values_require_a_switch(spark: SparkSession, folder: Path) -> None:
     """Reordered rows of SQL's VALUES require a SWITCH, because the plan's digest contains their content."""
 
     def described(values: str) -> Manifest:
@@ -143,7 +145,9 @@ def test_rows_whose_content_is_in_the_plan_count_in_order(spark: SparkSession, f
     assert "rows-reordered" not in [each.rule for each in found]
 
 
-def test_spark_goes_on_with_rows_in_another_order(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_continues_with_equal_results_after_static_rows_are_reordered(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Spark continues on the same checkpoint with reordered rows and computes the same results as without the
     change.
     """

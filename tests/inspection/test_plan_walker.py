@@ -53,7 +53,7 @@ def told(spark: SparkSession, sql: str) -> tuple[object, ...]:
     return tuple(lineage.canonical(each) for each in lineage.output.columns), lineage.output.rows, lineage.output.shape
 
 
-def test_functions_of_sparks_registry_are_told_apart_by_each_of_their_literals(walk: FunctionWalk) -> None:
+def test_a_change_of_any_literal_changes_the_meaning_of_a_spark_function(walk: FunctionWalk) -> None:
     """For a sample of Spark's functions a change of any literal changes the meaning, and the results equal the
     committed list, which covers the whole registry.
     """
@@ -67,7 +67,7 @@ def test_functions_of_sparks_registry_are_told_apart_by_each_of_their_literals(w
         assert line_of(walked) == f"{name}\t{committed[name]}"
 
 
-def test_a_change_of_a_literal_is_one_that_spark_can_build() -> None:
+def test_query_variants_change_one_literal_at_a_time() -> None:
     """Variants of a query change one whole number, fraction or text at a time."""
     assert list(variants("SELECT f(1, 'a2', 0.5)")) == [
         "SELECT f(2, 'a2', 0.5)",
@@ -100,7 +100,7 @@ ARGUMENTS = (
 
 
 @pytest.mark.parametrize(("kind", "argument", "sql", "before", "after"), ARGUMENTS)
-def test_an_argument_that_is_passed_over_is_found(
+def test_queries_that_differ_in_one_argument_have_different_meanings(
     spark: SparkSession,
     table: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -178,7 +178,7 @@ OPERATORS = (
 
 
 @pytest.mark.parametrize(("sql", "before", "after"), OPERATORS)
-def test_the_arguments_of_an_operator_are_told_apart(
+def test_a_change_of_any_operator_argument_changes_the_meaning(
     spark: SparkSession, table: str, sql: str, before: str, after: str
 ) -> None:
     """A change of any operator argument that SQL can express changes the query's meaning."""

@@ -366,7 +366,9 @@ CHANGING = [
 
 
 @pytest.mark.parametrize(("old", "new"), [each[1:] for each in HARMLESS], ids=[each[0] for each in HARMLESS])
-def test_what_is_proven_harmless_is_resumed(described: Callable[..., Manifest], old: str, new: str) -> None:
+def test_a_difference_proven_harmless_resumes_in_both_directions(
+    described: Callable[..., Manifest], old: str, new: str
+) -> None:
     """A difference that is proven harmless resumes in both directions."""
     before, after = described(old), described(new)
     for findings in (find_changes(before, after), find_changes(after, before)):
@@ -374,7 +376,7 @@ def test_what_is_proven_harmless_is_resumed(described: Callable[..., Manifest], 
 
 
 @pytest.mark.parametrize(("old", "new"), [each[1:] for each in CHANGING], ids=[each[0] for each in CHANGING])
-def test_without_what_a_proof_relies_on_the_verdict_rises(
+def test_a_difference_that_breaks_a_condition_of_a_proof_requires_a_switch(
     described: Callable[..., Manifest], old: str, new: str
 ) -> None:
     """A difference that breaks a condition of a proof requires a SWITCH in both directions."""
@@ -383,7 +385,7 @@ def test_without_what_a_proof_relies_on_the_verdict_rises(
         assert verdict_of(findings) is Verdict.SWITCH, [(each.rule, each.evidence) for each in findings]
 
 
-def test_two_functions_and_two_inputs_do_not_change_places(
+def test_swapped_python_functions_or_inputs_require_a_switch(
     described: Callable[..., Manifest], spark: SparkSession, folder: Path
 ) -> None:
     """Swapping two Python functions or two inputs of a Python function requires a SWITCH, although their bodies and
@@ -408,7 +410,7 @@ def test_two_functions_and_two_inputs_do_not_change_places(
     assert verdict_of(find_changes(mapped("a", "b"), mapped("b", "a"))) is Verdict.SWITCH
 
 
-def test_a_column_that_is_rewritten_in_many_steps_is_told_in_few_words(described: Callable[..., Manifest]) -> None:
+def test_a_column_rewritten_in_many_steps_has_a_bounded_meaning(described: Callable[..., Manifest]) -> None:
     """A column rewritten in 14 steps, each of which uses the previous one three times, has a meaning of less than
     20,000 characters, and a changed first step is still detected.
     """
@@ -428,7 +430,9 @@ def test_a_column_that_is_rewritten_in_many_steps_is_told_in_few_words(described
     [{"json_enablePartialResults": "false"}, {"columnNameOfCorruptRecord": "b"}],
     ids=["partial results off", "another column for corrupt records"],
 )
-def test_a_setting_that_a_proof_relies_on_counts(described: Callable[..., Manifest], conf: dict[str, str]) -> None:
+def test_a_setting_that_breaks_a_proof_requires_a_switch(
+    described: Callable[..., Manifest], conf: dict[str, str]
+) -> None:
     """A change that is harmless under Spark's defaults requires a SWITCH under a setting that breaks the proof."""
     before, after = (described(json_sum(schema, LENIENT), **conf) for schema in ("a int", "a int, b string"))
     assert verdict_of(find_changes(before, after)) is Verdict.SWITCH
@@ -441,7 +445,9 @@ CHOSEN = "SELECT k, count(*) AS t FROM listed WHERE exists(items, item -> item.d
 
 
 @pytest.mark.parametrize("sql", [EXPLODED_ITEMS, ADDED_UP, CHOSEN], ids=["exploded", "added up", "chosen by"])
-def test_a_field_of_an_arrays_elements_counts_where_it_is_read(spark: SparkSession, folder: Path, sql: str) -> None:
+def test_only_fields_that_are_read_from_array_elements_affect_the_verdict(
+    spark: SparkSession, folder: Path, sql: str
+) -> None:
     """A new field beside the one that is read from an array's elements resumes in both directions, and a different type
     of the field that is read requires a SWITCH.
     """

@@ -99,7 +99,9 @@ def select(*columns: str) -> Build:
         (lambda s: s.dropDuplicates(["k"]), lambda s: s.dropDuplicates(["k2"]), "deduplication-key-changed"),
     ],
 )
-def test_silent_corruption_is_found_and_named(manifest: Any, old: Build, new: Build, rule: str) -> None:
+def test_changes_that_would_silently_corrupt_state_are_named_and_require_a_switch(
+    manifest: Any, old: Build, new: Build, rule: str
+) -> None:
     """Changes that Spark mostly accepts because it compares only types, such as a different aggregate function or key,
     are named by a rule and require a SWITCH.
     """
@@ -133,7 +135,7 @@ def test_benign_changes_are_resumed_with_a_note(manifest: Any, old: Build, new: 
     assert verdict_of(findings) is Verdict.RESUME
 
 
-def test_python_below_state_asks_for_a_backup(manifest: Any) -> None:
+def test_a_changed_python_function_below_state_requires_a_backup(manifest: Any) -> None:
     """A changed body of a Python function below state requires a BACKUP although no plan shows it, and an unchanged
     body yields no finding.
     """
@@ -159,7 +161,7 @@ def test_a_broadcast_counts_by_its_value(spark: SparkSession, manifest: Any) -> 
     assert [each.rule for each in find_changes(old, manifest(built(3)))] == ["code-in-state-changed"]
 
 
-def test_rows_that_the_job_made_are_part_of_what_its_state_means(spark: SparkSession, manifest: Any) -> None:
+def test_changed_rows_that_the_job_creates_below_state_are_reported(spark: SparkSession, manifest: Any) -> None:
     """Changed rows that the job itself creates and joins below state are reported, although Spark's plan shows only
     their columns.
     """
@@ -172,7 +174,7 @@ def test_rows_that_the_job_made_are_part_of_what_its_state_means(spark: SparkSes
     assert [each.rule for each in find_changes(one, other)] == ["rows-in-state-changed"]
 
 
-def test_a_stateful_processor_is_looked_into(manifest: Any) -> None:
+def test_changed_methods_of_a_stateful_processor_count_as_a_code_change(manifest: Any) -> None:
     """A change in the methods of a ``transformWithState`` processor counts as a code change in state."""
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -195,7 +197,9 @@ def test_a_stateful_processor_is_looked_into(manifest: Any) -> None:
     assert [each.rule for each in find_changes(one, manifest(processed(2)))] == ["code-in-state-changed"]
 
 
-def test_a_manifest_says_what_the_query_is(spark: SparkSession, folder: Path, manifest: Any) -> None:
+def test_a_manifest_lists_sources_operators_output_and_settings(
+    spark: SparkSession, folder: Path, manifest: Any
+) -> None:
     """A manifest lists sources with location and limits kept separate, operators, watermarks, output, trigger, sink and
     settings.
     """
@@ -241,7 +245,7 @@ def test_a_long_plan_is_described_whole(manifest: Any) -> None:
     assert [each.rule for each in find_changes(one, other)] == ["stateless-change"]
 
 
-def test_columns_with_spaces_in_their_names_are_told_apart(spark: SparkSession, folder: Path) -> None:
+def test_columns_with_spaces_in_their_names_are_distinguished(spark: SparkSession, folder: Path) -> None:
     """Columns with spaces in their names are distinguished in a source's schema, in the output's schema and in the
     state's meaning.
     """

@@ -68,7 +68,9 @@ def retyped(stream: DataFrame) -> DataFrame:
     return stream.groupBy(F.col("y").alias("k")).agg(F.sum("x").alias("s"))
 
 
-def test_the_same_query_runs_its_last_batch_again(spark: SparkSession, deployed: Deployed, run: Any) -> None:
+def test_a_rehearsal_reruns_the_last_batch_without_changing_the_live_checkpoint(
+    spark: SparkSession, deployed: Deployed, run: Any
+) -> None:
     """A rehearsal reruns the last batch with the real state and changes nothing in the live checkpoint."""
     before = deployed.contents()
     found = run(totals(read(spark, deployed.folder)))
@@ -76,7 +78,7 @@ def test_the_same_query_runs_its_last_batch_again(spark: SparkSession, deployed:
     assert deployed.contents() == before
 
 
-def test_what_spark_refuses_is_found_without_touching_the_live_checkpoint(
+def test_a_changed_key_type_is_refused_without_changing_the_live_checkpoint(
     spark: SparkSession, deployed: Deployed, run: Any
 ) -> None:
     """A key of a different type is refused with Spark's own error class, and the live checkpoint is unchanged."""
@@ -87,7 +89,7 @@ def test_what_spark_refuses_is_found_without_touching_the_live_checkpoint(
     assert deployed.contents() == before
 
 
-def test_without_a_rehearsal_the_refusal_would_mark_the_live_checkpoint(
+def test_a_refused_candidate_without_rehearsal_leaves_offsets_in_the_checkpoint(
     spark: SparkSession, deployed: Deployed, tmp_path: Path
 ) -> None:
     """Negative control: the same candidate started on the checkpoint itself leaves the planned offsets of a batch
@@ -114,7 +116,7 @@ def test_an_added_operator_is_refused(spark: SparkSession, deployed: Deployed, r
     assert found.error_class.startswith("STREAMING_STATEFUL_OPERATOR")
 
 
-def test_silent_corruption_passes_a_rehearsal_and_not_the_plan(
+def test_a_changed_aggregate_passes_a_rehearsal_but_its_manifest_requires_a_switch(
     spark: SparkSession, deployed: Deployed, run: Any
 ) -> None:
     """A sum replaced by a maximum passes a rehearsal and requires a SWITCH by the manifests, so neither check replaces
@@ -130,7 +132,9 @@ def test_silent_corruption_passes_a_rehearsal_and_not_the_plan(
     assert assess({"totals": old}, {"totals": new}).verdict is Verdict.SWITCH
 
 
-def test_the_candidates_own_errors_are_told_in_one_line(spark: SparkSession, deployed: Deployed, run: Any) -> None:
+def test_an_error_in_the_candidate_function_is_reported_in_one_line(
+    spark: SparkSession, deployed: Deployed, run: Any
+) -> None:
     """An error in the candidate's own function is reported in one line with the function's message instead of the JVM's
     wrapper.
     """
@@ -191,7 +195,9 @@ def test_a_checkpoint_without_a_batch_has_nothing_to_rehearse(spark: SparkSessio
     assert (found.ok, found.batch) == (True, None)
 
 
-def test_sources_with_names_go_on_where_no_batch_can_run_again(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+def test_with_named_sources_a_rehearsal_runs_the_next_batch_or_none(
+    spark: SparkSession, tmp_path: Path, run: Any
+) -> None:
     """With named sources, which Spark 4.2 cannot start from an open batch, a rehearsal runs the next batch or none, and
     reports which.
     """
@@ -211,7 +217,7 @@ def test_sources_with_names_go_on_where_no_batch_can_run_again(spark: SparkSessi
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path, run: Any, named: bool) -> None:
+def test_a_rehearsal_reports_missing_source_files(spark: SparkSession, tmp_path: Path, run: Any, named: bool) -> None:
     """A rehearsal reports source files that are missing from the replayed batch, with and without named sources,
     although Spark runs the batch silently without them.
     """
@@ -235,7 +241,7 @@ def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path
     assert found.message.endswith("/f0001.json: Spark runs it without them")
 
 
-def test_a_damaged_checkpoint_is_told_and_not_raised(
+def test_a_damaged_checkpoint_fails_a_rehearsal_without_raising_an_exception(
     spark: SparkSession, deployed: Deployed, tmp_path: Path, run: Any
 ) -> None:
     """A rehearsal on a damaged checkpoint fails with a result that names the damaged file, without raising an
@@ -268,7 +274,7 @@ def restored(deployed: Deployed, tmp_path: Path) -> Callable[[int], Path]:
         (3, "loaded 5 rows of state at batch 3, without new input"),
     ],
 )
-def test_a_restored_checkpoint_is_rehearsed_from_its_batch_on(
+def test_a_restored_checkpoint_is_rehearsed_by_its_next_batch_or_its_state(
     spark: SparkSession, deployed: Deployed, restored: Callable[[int], Path], run: Any, batch: int, did: str
 ) -> None:
     """On a restored checkpoint, a rehearsal runs the next batch or loads the state, because the last batch cannot be
@@ -278,7 +284,7 @@ def test_a_restored_checkpoint_is_rehearsed_from_its_batch_on(
     assert (found.ok, found.error_class, found.batch, found.did) == (True, "", batch, did), found.message
 
 
-def test_what_spark_refuses_is_found_on_a_restored_checkpoint_too(
+def test_a_changed_key_type_or_truncated_state_fails_on_a_restored_checkpoint(
     spark: SparkSession, deployed: Deployed, restored: Callable[[int], Path], run: Any
 ) -> None:
     """Negative control: on a restored checkpoint, a different key type fails the rehearsal, and so do truncated state
@@ -292,7 +298,7 @@ def test_what_spark_refuses_is_found_on_a_restored_checkpoint_too(
     assert not run(totals(read(spark, deployed.folder)), checkpoint=last).ok
 
 
-def test_a_checkpoint_that_does_not_hold_still_is_no_source_out_of_reach(
+def test_a_checkpoint_that_changes_during_the_copy_does_not_blame_the_sources(
     spark: SparkSession, deployed: Deployed, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the live query changes the checkpoint faster than it can be copied, the rehearsal fails with a copy error that
@@ -307,7 +313,7 @@ def test_a_checkpoint_that_does_not_hold_still_is_no_source_out_of_reach(
     assert (found.ok, found.error_class) == (False, CLONE_FAILED)
 
 
-def test_what_is_found_after_a_failed_batch_does_not_make_it_better(
+def test_checkpoint_damage_found_later_does_not_replace_the_candidate_error(
     spark: SparkSession, deployed: Deployed, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checkpoint damage that is found after a failed batch does not replace the candidate's own error."""
@@ -327,7 +333,9 @@ def test_what_is_found_after_a_failed_batch_does_not_make_it_better(
     assert refused.error_class not in ("", CLONE_DAMAGED, CLONE_FAILED)
 
 
-def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
+def test_a_clone_of_every_batch_continues_with_the_same_results(
+    spark: SparkSession, deployed: Deployed, tmp_path: Path
+) -> None:
     """A clone of every committed batch continues with the same results as the live query, so no state file is
     missing.
     """
@@ -338,7 +346,9 @@ def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Depl
         assert found == {number: rows for number, rows in deployed.batches.items() if number >= batch}
 
 
-def test_a_clone_that_lacks_one_change_does_not_go_on(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
+def test_a_clone_without_one_changelog_file_cannot_load_its_state(
+    spark: SparkSession, deployed: Deployed, tmp_path: Path
+) -> None:
     """Negative control: a clone that lacks one changelog file cannot load its state, so every file of the closed set is
     needed.
     """
@@ -358,7 +368,7 @@ def finished(stream: DataFrame, divisor: int) -> DataFrame:
     return rows.withWatermark("at", "1 second").groupBy(F.window("at", "1 second")).agg(F.sum("part").alias("s"))
 
 
-def test_where_the_last_batch_has_no_rows_the_newest_with_rows_runs_as_well(
+def test_the_newest_nonempty_batch_is_rehearsed_if_the_last_one_is_empty(
     spark: SparkSession, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the last batch has no rows, the newest batch with rows is rehearsed too, so a function that fails on every row
@@ -381,7 +391,9 @@ def test_where_the_last_batch_has_no_rows_the_newest_with_rows_runs_as_well(
     assert (last.ok, last.batch, last.without_rows) == (True, 2, True)
 
 
-def test_an_earlier_batch_that_cannot_run_is_left_out(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+def test_an_earlier_batch_with_deleted_input_is_left_out_and_reported(
+    spark: SparkSession, tmp_path: Path, run: Any
+) -> None:
     """If the input of the newest batch with rows was deleted, that batch is left out and the rehearsal reports that no
     batch with rows ran.
     """
@@ -397,7 +409,7 @@ def test_an_earlier_batch_that_cannot_run_is_left_out(spark: SparkSession, tmp_p
     ("error_class", "expected"),
     [("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", (True, 2, True)), ("DIVIDE_BY_ZERO", (False, 1, False))],
 )
-def test_an_older_state_that_spark_rejects_says_nothing_about_the_candidate(
+def test_a_state_schema_error_of_an_earlier_batch_is_ignored(
     spark: SparkSession, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch, error_class: str, expected: Any
 ) -> None:
     """A state schema error of the earlier batch does not fail the candidate, whose last batch ran on the present state.

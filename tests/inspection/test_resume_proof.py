@@ -90,7 +90,7 @@ def state_file(checkpoint: Path) -> Path:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_good_closed_set_goes_on_by_one_batch(made: Callable[[str], Live], layout: str) -> None:
+def test_a_good_closed_file_set_continues_with_the_next_batch(made: Callable[[str], Live], layout: str) -> None:
     """A good closed file set continues with the next batch, planned or not, or with none if the input is exhausted, and
     its counts equal those that Python computes.
     """
@@ -160,7 +160,7 @@ def test_without_reading_the_state_an_idle_drill_proves_nothing(live: Live, monk
     assert not live.drill(checkpoint, NEWEST).ok
 
 
-def test_a_partition_that_is_gone_fails_an_idle_drill(live: Live) -> None:
+def test_a_missing_state_partition_fails_an_idle_drill(live: Live) -> None:
     """A missing state partition fails an idle drill, although Spark's own reader skips it."""
     checkpoint = live.restored(NEWEST)
     shutil.rmtree(checkpoint / "state/0/1")
@@ -183,7 +183,7 @@ def test_state_of_another_partition_or_version_is_accepted_by_spark(made: Callab
         assert (found.ok, found.state_rows) == (True, rows)
 
 
-def test_a_lost_commit_is_noticed(live: Live) -> None:
+def test_a_missing_commit_of_the_batch_fails_a_drill(live: Live) -> None:
     """A drill fails if the batch's commit is missing, because Spark would silently run that batch a second time under
     its number.
     """
@@ -197,7 +197,7 @@ def test_a_lost_commit_is_noticed(live: Live) -> None:
     assert last_committed(LocalTree(unnoticed)) == 3
 
 
-def test_a_checkpoint_of_another_batch_is_noticed(live: Live) -> None:
+def test_a_checkpoint_with_a_later_batch_than_expected_fails_a_drill(live: Live) -> None:
     """A drill fails if a later batch than the expected one is committed or planned."""
     assert live.drill(live.restored(4), 3).message == ("the checkpoint is not at batch 3: its last commit is batch 4")
     further = live.restored(3)
@@ -206,7 +206,7 @@ def test_a_checkpoint_of_another_batch_is_noticed(live: Live) -> None:
 
 
 @pytest.mark.parametrize(("entry", "batch"), [("offsets/5", 5), ("offsets/3", 3), ("commits/5", 5), ("metadata", 3)])
-def test_an_entry_that_is_cut_short_fails(live: Live, entry: str, batch: int) -> None:
+def test_a_truncated_offset_commit_or_metadata_file_fails_a_drill(live: Live, entry: str, batch: int) -> None:
     """A truncated offset, commit or metadata file fails a drill."""
     checkpoint = live.restored(batch)
     (checkpoint / entry).write_bytes((checkpoint / entry).read_bytes()[:10])
@@ -245,7 +245,7 @@ def test_the_sink_is_not_written(live: Live) -> None:
     assert calls == []
 
 
-def test_source_files_that_are_gone_are_told(live: Live, tmp_path: Path) -> None:
+def test_a_drill_reports_missing_source_files_of_a_planned_batch(live: Live, tmp_path: Path) -> None:
     """A drill reports missing source files of a planned batch, which Spark runs silently without them."""
     folder, checkpoint = tmp_path / "in", tmp_path / "live"
     write_files(folder, 2)
@@ -257,7 +257,7 @@ def test_source_files_that_are_gone_are_told(live: Live, tmp_path: Path) -> None
     assert f"; 1 of 1 source files of batch 1 are missing, such as {folder}/f0001.json: Spark runs" in found.message
 
 
-def test_a_batch_that_does_not_end_fails(live: Live) -> None:
+def test_a_drill_whose_batch_does_not_finish_is_stopped_and_fails(live: Live) -> None:
     """A drill whose batch does not finish is stopped, and its message states the time limit."""
     from pyspark.sql import functions as F
 
@@ -273,7 +273,7 @@ def test_a_batch_that_does_not_end_fails(live: Live) -> None:
     assert not live.session.streams.active
 
 
-def test_the_jobs_own_error_is_told(live: Live) -> None:
+def test_a_drill_reports_the_message_of_the_job_error(live: Live) -> None:
     """A drill reports the message of the job's own error."""
     from pyspark.sql import functions as F
 
@@ -285,7 +285,7 @@ def test_the_jobs_own_error_is_told(live: Live) -> None:
     assert "no such region" in found.message
 
 
-def test_what_the_reader_does_not_know_is_proven_by_a_batch_only(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_unsupported_by_the_reader_is_proven_only_by_a_batch(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """State that Spark's reader does not support is proven by a batch that loads it; without a batch the drill reports
     the state as unproven.
     """
@@ -296,7 +296,7 @@ def test_what_the_reader_does_not_know_is_proven_by_a_batch_only(live: Live, mon
     assert (idle.ok, idle.error_class) == (False, STATE_UNPROVEN)
 
 
-def test_what_is_no_checkpoint_fails_and_does_not_raise(live: Live, tmp_path: Path) -> None:
+def test_a_drill_without_a_checkpoint_fails_without_raising_an_exception(live: Live, tmp_path: Path) -> None:
     """A drill of an empty or missing directory fails without raising an exception."""
     assert not live.drill(tmp_path, 3).ok
     assert not live.drill(tmp_path / "none", 3).ok

@@ -208,7 +208,7 @@ def digests(tmp_path: Path, source: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("change", ELSEWHERE)
-def test_what_may_move_rows_is_seen(change: str, tmp_path: Path) -> None:
+def test_a_change_that_may_move_rows_changes_the_routing_digest(change: str, tmp_path: Path) -> None:
     """A change of names, numbers, order or conditions that is not known to be harmless changes the routing digest."""
     old, new = ELSEWHERE[change]
     assert old in BEFORE
@@ -218,7 +218,7 @@ def test_what_may_move_rows_is_seen(change: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", THE_SAME)
-def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
+def test_a_change_that_moves_no_row_keeps_the_routing_digest(change: str, tmp_path: Path) -> None:
     """Logging, variable names, tuning and transformations of the rows before they are written do not change the routing
     digest.
     """
@@ -230,7 +230,7 @@ def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", KEYS)
-def test_a_column_that_the_function_makes_may_be_a_key_or_a_route(change: str, tmp_path: Path) -> None:
+def test_a_changed_computed_column_changes_the_routing_digest(change: str, tmp_path: Path) -> None:
     """A changed computed column changes the routing digest, because the output may use it as a key or a route."""
     old, new = KEYS[change]
     assert old in COMPUTED
@@ -238,7 +238,7 @@ def test_a_column_that_the_function_makes_may_be_a_key_or_a_route(change: str, t
 
 
 @pytest.mark.parametrize("change", NO_KEYS)
-def test_beside_a_computed_key_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
+def test_harmless_changes_next_to_a_computed_key_keep_the_routing_digest(change: str, tmp_path: Path) -> None:
     """In a function that computes keys, changed filters, tuning, variable names and prints still do not change the
     routing digest.
     """
@@ -248,12 +248,12 @@ def test_beside_a_computed_key_what_moves_no_row_is_left_out(change: str, tmp_pa
 
 
 @pytest.mark.parametrize("source", [INLINE, IN_HELPER])
-def test_a_key_is_seen_in_the_function_as_in_a_helper(source: str, tmp_path: Path) -> None:
+def test_a_changed_key_computation_changes_the_digest_in_functions_and_helpers(source: str, tmp_path: Path) -> None:
     """A changed key computation changes the routing digest both in the sink's function itself and in a helper."""
     assert digests(tmp_path / "a", source)[1] != digests(tmp_path / "b", source.replace("md5", "upper"))[1]
 
 
-def test_a_routing_digest_of_a_version_that_left_columns_out_never_equals_one_that_does_not() -> None:
+def test_routing_digests_of_older_versions_never_equal_present_ones() -> None:
     """Routing digests start with ``2:``, so an older record that left columns out never equals a present one."""
     assert CodeDigest(None).routing(digests).startswith("2:")
 
@@ -269,7 +269,7 @@ def test_a_guard_against_empty_batches_is_left_out(guard: str, tmp_path: Path) -
     assert before[1] == after[1]
 
 
-def test_a_function_that_writes_only_what_is_not_empty_is_the_same(tmp_path: Path) -> None:
+def test_writing_only_nonempty_batches_keeps_the_routing_digest(tmp_path: Path) -> None:
     """Writing only non-empty batches leaves the routing digest unchanged, unless the condition is different or a
     statement stands beside it.
     """
@@ -287,7 +287,7 @@ def test_a_function_that_writes_only_what_is_not_empty_is_the_same(tmp_path: Pat
 
 
 @pytest.mark.parametrize("guard", GUARDS_THAT_CHOOSE)
-def test_a_guard_that_leaves_rows_behind_is_seen(guard: str, tmp_path: Path) -> None:
+def test_a_guard_that_may_skip_rows_changes_the_routing_digest(guard: str, tmp_path: Path) -> None:
     """A guard that may skip rows, checks something else or has a side effect changes the routing digest."""
     before, after = (
         digests(tmp_path / "a", SMALL),
@@ -304,12 +304,12 @@ def test_a_guard_that_leaves_rows_behind_is_seen(guard: str, tmp_path: Path) -> 
         ('"/lake/good"', '"/lake/bad"'),
     ],
 )
-def test_a_batch_that_goes_to_two_places_is_split_by_its_filters(old: str, new: str, tmp_path: Path) -> None:
+def test_filters_of_a_batch_written_to_two_places_change_the_routing_digest(old: str, new: str, tmp_path: Path) -> None:
     """If a batch is written to two places, its filters are part of the routing digest."""
     assert digests(tmp_path / "a", TWO)[1] != digests(tmp_path / "b", TWO.replace(old, new))[1]
 
 
-def test_a_batch_that_is_written_in_a_loop_is_split_by_its_filters(tmp_path: Path) -> None:
+def test_a_filter_in_a_writing_loop_is_in_the_routing_digest(tmp_path: Path) -> None:
     """A filter in a loop that writes is part of the routing digest, because one line may write to many places."""
     loop = """
     def write(batch, context):
@@ -319,7 +319,7 @@ def test_a_batch_that_is_written_in_a_loop_is_split_by_its_filters(tmp_path: Pat
     assert digests(tmp_path / "a", loop)[1] != digests(tmp_path / "b", loop.replace("==", "!="))[1]
 
 
-def test_a_loop_over_what_was_collected_is_none(tmp_path: Path) -> None:
+def test_a_filter_of_collected_rows_is_not_in_the_routing_digest(tmp_path: Path) -> None:
     """A filter whose rows are collected and looped over is not part of the routing digest, and neither is a file that
     the function does not read.
     """
@@ -336,7 +336,7 @@ def test_a_loop_over_what_was_collected_is_none(tmp_path: Path) -> None:
     assert digests(tmp_path / "a", loop)[1] == digests(tmp_path / "b", loop.replace("> 0", "> 1"))[1]
 
 
-def test_a_schema_in_other_words_leaves_no_trace(tmp_path: Path) -> None:
+def test_an_equivalent_schema_changes_neither_function_nor_routing_digest(tmp_path: Path) -> None:
     """A schema that a module builds differently on import changes neither the function's digest nor its routing
     digest.
     """
@@ -357,7 +357,7 @@ def test_a_schema_in_other_words_leaves_no_trace(tmp_path: Path) -> None:
     assert digests(tmp_path / "a", words) == digests(tmp_path / "b", built)
 
 
-def test_a_data_file_that_the_function_reads_counts(tmp_path: Path) -> None:
+def test_a_data_file_read_by_the_sink_function_affects_the_routing_digest(tmp_path: Path) -> None:
     """A data file that the sink's function reads is part of its routing digest, because it may name a table."""
     source = """
     import json

@@ -41,7 +41,7 @@ def test_tables_and_paths_are_found_in_code_globals_closures_and_objects() -> No
     assert "/out/one" in names(Writer("/out/one"))
 
 
-def test_statements_count_and_messages_do_not() -> None:
+def test_multiword_texts_count_as_names_only_if_they_are_sql() -> None:
     """A text of several words counts as a name only if it is SQL."""
 
     def write(batch: Any, context: Any) -> None:
@@ -53,7 +53,7 @@ def test_statements_count_and_messages_do_not() -> None:
     assert not any("written" in each for each in found)
 
 
-def test_names_of_attributes_and_methods_are_none() -> None:
+def test_names_of_variables_attributes_and_methods_are_not_listed() -> None:
     """Names of variables, attributes and methods are not listed, so a refactoring changes none."""
 
     def write(batch: Any, context: Any) -> None:
@@ -84,6 +84,6 @@ def test_secrets_are_never_shown() -> None:
     assert "jdbc:postgresql://***@host/db?password=***" in shown
 
 
-def test_another_token_is_still_seen() -> None:
+def test_a_changed_hidden_token_still_changes_the_listed_names() -> None:
     """A changed token changes the listed names although the token itself is hidden."""
     assert names(Writer("aB3" * 9)) != names(Writer("aB4" * 9))

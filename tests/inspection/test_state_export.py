@@ -208,7 +208,7 @@ def test_a_failed_read_of_a_state_variable_leaves_files_behind(
     assert contents(copy) != before
 
 
-def test_what_the_reader_does_not_know_is_noted(
+def test_a_store_unsupported_by_the_reader_is_recorded_and_others_exported(
     spark: SparkSession, live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that Spark's reader cannot read is recorded as unsupported, and the other stores are still exported."""
@@ -241,7 +241,7 @@ def test_a_damaged_store_exports_nothing(spark: SparkSession, live: Path, tmp_pa
     assert contents(copy) == before
 
 
-def test_a_partition_that_is_gone_is_damage(spark: SparkSession, live: Path, tmp_path: Path) -> None:
+def test_a_missing_state_partition_counts_as_damage(spark: SparkSession, live: Path, tmp_path: Path) -> None:
     """A missing state partition counts as damage, although Spark's reader skips it and returns fewer rows."""
     copy = restored(live, tmp_path / "copy")
     shutil.rmtree(copy / "state/0/1")
@@ -251,7 +251,7 @@ def test_a_partition_that_is_gone_is_damage(spark: SparkSession, live: Path, tmp
     assert 0 < reader.load(str(copy)).count() < 5
 
 
-def test_what_cannot_be_exported_is_refused_before_anything_is_written(
+def test_an_impossible_export_is_refused_before_any_file_is_written(
     spark: SparkSession, live: Path, tmp_path: Path
 ) -> None:
     """An existing target, a batch without a commit and a checkpoint without a committed batch are refused before any

@@ -35,7 +35,7 @@ def column_of(kind: str) -> Column:
     "lengths", [("10 minutes",), ("10 minutes", "5 minutes"), ()], ids=["tumbling", "sliding", "session"]
 )
 @pytest.mark.parametrize("kind", ["plain", "coalesced", "parsed"])
-def test_a_window_says_its_whole_column(
+def test_a_window_key_contains_the_complete_event_time_expression(
     spark: SparkSession, tmp_path: Path, kind: str, lengths: tuple[str, ...]
 ) -> None:
     """The meaning of a window key contains the complete expression of the event time, equal to the watermark's
@@ -55,7 +55,7 @@ def test_a_window_says_its_whole_column(
     assert set(found) == {delay.column}
 
 
-def test_brackets_and_commas_in_texts_end_no_column() -> None:
+def test_quoted_brackets_and_commas_do_not_truncate_the_window_column() -> None:
     """Brackets and commas in a quoted format or default do not truncate the column of a window."""
     column = r'coalesce(source 0.at, totimestamp(source 0.v, "a,(\" b":string))'
     parts = ['"start":string', f"precisetimestampconversion(precisetimestampconversion({column}, fromType=timestamp))"]

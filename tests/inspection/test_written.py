@@ -106,7 +106,7 @@ def test_code_outside_of_the_bundle_has_no_line(described: Build) -> None:
     assert described(outside=True).written == {}
 
 
-def test_a_job_of_very_many_expressions_tells_no_line(tmp_path: Path) -> None:
+def test_a_job_with_too_many_expressions_has_no_recorded_lines(tmp_path: Path) -> None:
     """A job with too many or too long expressions has no recorded lines, because a part of them could point at wrong
     lines.
     """
@@ -117,7 +117,7 @@ def test_a_job_of_very_many_expressions_tells_no_line(tmp_path: Path) -> None:
     assert lines_in_bundle({"f" * 1001: f"{job}:1"}, tmp_path) == {}
 
 
-def test_a_function_is_found_behind_what_wraps_it() -> None:
+def test_a_wrapped_function_has_the_line_at_which_it_is_written() -> None:
     """A partial or decorated function has the line at which it is written, and a builtin has none."""
     line = line_of_function(write_files)
     assert line.startswith(f"{write_files.__code__.co_filename}:")

@@ -39,7 +39,7 @@ def fleet(postgres_server: str) -> Iterator[Fleet]:
         yield found
 
 
-def test_a_deploy_finds_the_machine_of_its_drivers(fleet: Fleet) -> None:
+def test_tasks_of_a_deploy_reach_the_machine_of_its_drivers(fleet: Fleet) -> None:
     """A task that is sent to the wrong machine goes back into the queue until a worker on the right machine takes it;
     other tasks run on any machine.
 
@@ -65,7 +65,7 @@ def test_a_deploy_finds_the_machine_of_its_drivers(fleet: Fleet) -> None:
     assert wait_until(fleet.caught_up, timeout_s=60)
 
 
-def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -> None:
+def test_a_request_to_the_wrong_machine_is_refused_with_the_right_name(fleet: Fleet) -> None:
     """A request that only reaches the wrong machine is refused with the right machine's name, in Airflow after its
     attempts are used up and in a shell at once; nothing is recorded and the driver keeps running.
     """
@@ -95,7 +95,7 @@ def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -
     assert wait_until(fleet.caught_up, timeout_s=60)
 
 
-def test_backups_and_passes_of_the_watch_come_to_any_machine(fleet: Fleet) -> None:
+def test_backups_and_watch_passes_run_on_any_machine(fleet: Fleet) -> None:
     """A backup succeeds although its tasks may go to either machine; a watch pass on the machine without the driver
     raises no incident and keeps the job's row.
     """
@@ -138,7 +138,7 @@ def test_without_the_protection_a_task_on_the_wrong_machine_ends_the_deploy(flee
     assert compare_totals(SALES_TOTALS, expected_totals(sales), fleet.totals()).clean
 
 
-def test_a_machine_that_is_gone_for_good_is_said_to_be_and_another_one_goes_on(fleet: Fleet) -> None:
+def test_a_job_leaves_a_lost_machine_after_stated_death_and_restore(fleet: Fleet) -> None:
     """After a machine is lost, a different machine starts the job only when a person has stated that the driver is dead
     and has accepted a restore from a snapshot in place of the checkpoint on the lost disk.
     """

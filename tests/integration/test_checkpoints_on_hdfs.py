@@ -84,7 +84,7 @@ def winners(*writers: Write) -> Counter[int]:
     return rounds
 
 
-def test_of_two_writers_one_wins_and_both_know(spark: SparkSession, hdfs_url: str) -> None:
+def test_exactly_one_of_two_writers_creates_a_file_in_hdfs(spark: SparkSession, hdfs_url: str) -> None:
     """When two drivers, or a driver and a restore, create the same checkpoint file in HDFS, exactly one succeeds in
     every round. Negative control: when Spark is allowed to overwrite, both succeed in some rounds.
     """
@@ -95,7 +95,7 @@ def test_of_two_writers_one_wins_and_both_know(spark: SparkSession, hdfs_url: st
     assert winners(*overwriting)[2] > 0
 
 
-def test_a_place_where_nothing_can_be_written_is_told_at_the_dry_run(
+def test_a_dry_run_reports_an_hdfs_that_cannot_be_written(
     tmp_path: Path, checkpoints: str, hdfs_server: HdfsServer
 ) -> None:
     """A dry run reports a missing write permission and a NameNode in safe mode with the remedy, before any driver is

@@ -61,7 +61,7 @@ BROKEN = (
 
 
 @pytest.mark.parametrize(("changed", "said"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
-def test_a_bucket_that_cannot_be_used_is_told_at_the_dry_run(
+def test_a_dry_run_reports_an_unusable_bucket(
     tmp_path: Path, checkpoints: str, changed: dict[str, str], said: str
 ) -> None:
     """A dry run reports an unusable bucket, wrong credentials, an unreachable server or missing jars with the remedy,
@@ -70,7 +70,7 @@ def test_a_bucket_that_cannot_be_used_is_told_at_the_dry_run(
     assert said in told_at_dry_run(tmp_path, checkpoints, changed)
 
 
-def test_a_store_in_which_two_writers_win_is_refused(
+def test_an_s3_server_that_ignores_if_none_match_is_refused(
     tmp_path: Path, s3_server: S3Server, s3_url: str, checkpoints: str
 ) -> None:
     """A dry run refuses an S3 server that ignores ``If-None-Match``, which its probe detects, and deletes the probe's

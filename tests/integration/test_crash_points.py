@@ -39,7 +39,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploys]:
         yield Deploys(bed)
 
 
-def test_a_driver_that_dies_goes_on_and_the_ledger_is_clean(stage: Deploys) -> None:
+def test_a_driver_killed_between_write_and_commit_loses_no_row(stage: Deploys) -> None:
     """After a driver is killed between the write and the commit of a batch, the deploy succeeds, no row is lost or
     doubled, and exactly one driver runs.
     """
@@ -49,7 +49,7 @@ def test_a_driver_that_dies_goes_on_and_the_ledger_is_clean(stage: Deploys) -> N
     assert result.damage == []
 
 
-def test_a_switch_that_dies_is_carried_on_and_no_reader_sees_it(stage: Deploys) -> None:
+def test_a_switch_killed_three_times_succeeds_unseen_by_readers(stage: Deploys) -> None:
     """A deploy that combines a rebuild, a handoff and a resume is killed three times, once during the swap, and still
     succeeds: no total ever decreases, no row is lost or doubled, and exactly one driver runs.
     """

@@ -83,7 +83,7 @@ def params(house: DriverHouse, kafka: KafkaBroker, topic: str) -> dict[str, Para
 
 
 @pytest.mark.kafka
-def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) -> None:
+def test_a_second_driver_continues_a_topic_at_the_exact_next_record(house: DriverHouse, kafka: KafkaBroker) -> None:
     """A scheduled second driver continues at the exact next record and stops after the last one; the journal records
     where the first driver actually began. A third driver refuses a recreated topic, and a fourth reads it after a
     person's approval.
@@ -154,7 +154,7 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
 
 
 @pytest.mark.kafka
-def test_events_become_rows_and_the_job_ends(tmp_path: Path, kafka: KafkaBroker) -> None:
+def test_the_event_table_job_writes_each_event_as_one_row(tmp_path: Path, kafka: KafkaBroker) -> None:
     """The ``event_table`` job writes each event as one row under its id and skips records that are not events."""
     house = DriverHouse(tmp_path, "event_table")
     try:
@@ -175,7 +175,7 @@ def test_events_become_rows_and_the_job_ends(tmp_path: Path, kafka: KafkaBroker)
         house.close()
 
 
-def test_without_kafkas_jars_a_driver_says_what_fetches_them(house: DriverHouse) -> None:
+def test_a_missing_kafka_jar_is_reported_with_the_command_that_fetches_it(house: DriverHouse) -> None:
     """Without Kafka's jars a driver fails with a one-line error that names the command that fetches them."""
     given = {"servers": "127.0.0.1:1", "topic": "events", "warehouse": f"sqlite:///{house.warehouse}"}
     first = house.launch("first", params=given, environ={"STREAMKEEPER_JARS": str(house.root)})

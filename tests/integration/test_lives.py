@@ -18,7 +18,9 @@ IN_HDFS = pytest.param("in_hdfs", marks=[pytest.mark.hdfs, pytest.mark.storage])
 
 
 @pytest.mark.parametrize("checkpoints", [ON_DISK, ON_S3, IN_HDFS], indirect=True)
-def test_a_life_with_the_tasks_in_its_drivers(tmp_path: Path, checkpoints: str, pytestconfig: pytest.Config) -> None:
+def test_a_job_with_tasks_in_its_driver_passes_every_operation(
+    tmp_path: Path, checkpoints: str, pytestconfig: pytest.Config
+) -> None:
     """A job passes through every operation from the first release to a restore, and with ``--storage`` to a handoff; a
     checkpoint URL never creates a local directory.
     """

@@ -40,7 +40,7 @@ def cluster() -> Iterator[SparkCluster]:
 @pytest.mark.storage
 @pytest.mark.postgres
 @pytest.mark.parametrize("checkpoints", [ON_S3, IN_HDFS], indirect=True)
-def test_a_life_on_executors_elsewhere(
+def test_a_job_on_cluster_executors_passes_every_operation(
     tmp_path: Path,
     cluster: SparkCluster,
     checkpoints: str,

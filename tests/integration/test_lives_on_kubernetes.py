@@ -32,7 +32,9 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesNode]:
 @pytest.mark.s3
 @pytest.mark.postgres
 @pytest.mark.parametrize("checkpoints", [ON_S3], indirect=True)
-def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, postgres_server: str) -> None:
+def test_a_job_with_drivers_in_pods_passes_every_operation(
+    tmp_path: Path, checkpoints: str, node: KubernetesNode, postgres_server: str
+) -> None:
     """A job passes through every operation from the first release to a handoff with each driver in a pod of its own;
     afterwards no Secret is left, and no pod of an ended driver has a finalizer.
     """
@@ -77,7 +79,7 @@ def drain_a_node(house: Contained, node: KubernetesNode) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "of which nobody answers"])
-def test_a_cluster_that_is_not_there_is_told_at_the_dry_run(tmp_path: Path, named: bool) -> None:
+def test_a_dry_run_reports_an_unavailable_kubernetes_cluster(tmp_path: Path, named: bool) -> None:
     """A dry run reports a Kubernetes cluster that is not configured or does not answer, before anything is recorded."""
     file, pods = tmp_path / "kubeconfig", ROOT / "deploy" / "kubernetes" / "driver-pod.yaml"
     if named:

@@ -34,7 +34,9 @@ def yarn(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Y
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("checkpoints", [IN_HDFS], indirect=True)
-def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer, postgres_server: str) -> None:
+def test_a_job_with_drivers_in_yarn_containers_passes_every_operation(
+    tmp_path: Path, checkpoints: str, yarn: YarnServer, postgres_server: str
+) -> None:
     """A job passes through every operation from the first release to a handoff, with each driver as a YARN application
     of its own.
     """
@@ -53,7 +55,7 @@ def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "of which nobody answers"])
-def test_a_cluster_that_is_not_there_is_told_at_the_dry_run(tmp_path: Path, named: bool) -> None:
+def test_a_dry_run_reports_an_unavailable_yarn_cluster(tmp_path: Path, named: bool) -> None:
     """A dry run reports a YARN cluster that is not configured or does not answer, before anything is recorded."""
     conf = tmp_path / "conf"
     conf.mkdir()

@@ -98,7 +98,9 @@ def edit_file(house: Strict, file: Path) -> None:
 
 
 @pytest.mark.parametrize("fix", [drop_malformed, pytest.param(edit_file, marks=pytest.mark.storage)])
-def test_the_runbooks_commands_bring_the_job_back(house: Strict, fix: Callable[[Strict, Path], None]) -> None:
+def test_the_runbooks_commands_skip_only_the_malformed_record(
+    house: Strict, fix: Callable[[Strict, Path], None]
+) -> None:
     """With the runbook's commands, the open batch is committed in the same checkpoint version and contains every row
     except the malformed one.
     """

@@ -58,7 +58,7 @@ def walker(browser: Browser, installation: InstalledAirflow, served: AirflowApi)
         yield found
 
 
-def test_a_walk_from_the_fleet_to_a_recovery(
+def test_every_operation_can_be_started_with_the_pages_buttons(
     walker: Walker, installation: InstalledAirflow, served: AirflowApi
 ) -> None:
     """A user can open the fleet and a job, deploy, roll back, approve an opaque change and recover a killed driver with
@@ -197,7 +197,7 @@ def recover_by_button(walker: Walker, installation: InstalledAirflow) -> None:
     assert ended.request.recovery.action is RecoveryAction.RESTART
 
 
-def test_a_lost_answer_makes_no_second_run(walker: Walker, served: AirflowApi) -> None:
+def test_a_request_repeated_after_a_lost_response_creates_one_run(walker: Walker, served: AirflowApi) -> None:
     """When a request is sent again because its response got lost, Airflow creates only one run, and the page opens that
     run's operation.
     """

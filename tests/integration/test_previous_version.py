@@ -206,7 +206,7 @@ def write_of_tomorrow(house: House) -> str:
     return entry_key(JOB, number)
 
 
-def test_a_home_of_the_previous_version_lives_on_and_goes_back(house: House) -> None:
+def test_a_job_is_upgraded_from_the_previous_version_and_rolled_back(house: House) -> None:
     """A driver of the previous version keeps running under this version's commands; a deploy hands the job over to this
     version and a rollback hands it back, and no sale is lost or doubled.
 
@@ -247,7 +247,7 @@ def test_a_home_of_the_previous_version_lives_on_and_goes_back(house: House) -> 
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("house", ["def read(name):\n    return name.strip()\n"], indirect=True)
-def test_an_open_question_and_lost_drivers_survive_a_change_of_version(house: House) -> None:
+def test_an_open_approval_and_killed_drivers_survive_a_version_change(house: House) -> None:
     """An approval requested by the previous version is answered in this version, which completes the deploy. After a
     kill, each version restarts the job, and no sale is lost or doubled.
     """

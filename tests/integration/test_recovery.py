@@ -206,7 +206,7 @@ def house(houses: list[House], tmp_path_factory: pytest.TempPathFactory) -> Hous
     return house
 
 
-def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: House) -> None:
+def test_a_deleted_checkpoint_is_restored_once_the_loss_is_accepted(house: House) -> None:
     """A deleted checkpoint is diagnosed with the possible loss, and is restored only after the loss is accepted; then
     the table equals the input, and the next driver rehearses on the restored checkpoint.
     """
@@ -235,7 +235,7 @@ def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: Ho
     house.settle()
 
 
-def test_a_state_file_that_was_flipped_is_restored_and_then_rebuilt(house: House) -> None:
+def test_a_flipped_bit_in_a_state_file_is_repaired_by_restore(house: House) -> None:
     """A state file with a flipped bit is repaired by a restore, which reports how many files it reads again and replays
     them by key; a second damaged file is repaired by a rebuild into a new version.
     """
@@ -271,7 +271,7 @@ def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> N
     assert house.version == version
 
 
-def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House) -> None:
+def test_a_killed_restore_is_completed_by_the_same_command(house: House) -> None:
     """A checkpoint without an offset in the middle, on which Spark never starts (SPARK-38033), is restored from a
     snapshot. The command is killed after it records the new version and after the appointment; running it once more
     completes the same operation.

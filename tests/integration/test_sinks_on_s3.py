@@ -74,7 +74,9 @@ def job_on_s3(tmp_path: Path, s3_url: str) -> Iterator[Callable[[str], JobOnS3]]
 
 
 @pytest.mark.kafka
-def test_a_topic_becomes_a_table(job_on_s3: Callable[[str], JobOnS3], kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_job_from_a_topic_to_a_table_counts_every_event_once(
+    job_on_s3: Callable[[str], JobOnS3], kafka: KafkaBroker, tmp_path: Path
+) -> None:
     """A job from a topic to a table is deployed, killed and restarted, and rebuilt from the offsets at which the first
     checkpoint began; every event is counted once.
     """
@@ -97,7 +99,7 @@ def test_a_topic_becomes_a_table(job_on_s3: Callable[[str], JobOnS3], kafka: Kaf
     wait_for("the rebuilt counts", lambda: counted(warehouse) == expected(given))
 
 
-def test_files_are_copied(job_on_s3: Callable[[str], JobOnS3], tmp_path: Path) -> None:
+def test_a_job_that_copies_files_copies_every_event_once(job_on_s3: Callable[[str], JobOnS3], tmp_path: Path) -> None:
     """A job that copies files is deployed, killed and restarted, deployed as a second release and rolled back; the
     copies contain every event once.
     """

@@ -74,7 +74,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_who_was_given_up_and_wakes_up_writes_nothing_that_anybody_reads(house: Watched) -> None:
+def test_a_driver_stated_dead_that_wakes_up_writes_no_visible_rows(house: Watched) -> None:
     """After a frozen driver is stated to be dead from a different machine, no driver may use its checkpoint directory,
     only a restored copy. When it wakes up to new input it stops, and the table and the new directory contain only its
     successor's writes.

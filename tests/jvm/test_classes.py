@@ -61,7 +61,7 @@ def test_a_class_is_compiled_once_for_an_environment(
     assert {file.name: file.stat().st_mtime_ns for file in cached.rglob("*.class")} == files
 
 
-def test_another_source_or_another_spark_is_compiled_anew(
+def test_a_changed_source_or_spark_version_is_compiled_separately(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compiled classes are cached by the source's bytes and by the Spark version that they were compiled against."""

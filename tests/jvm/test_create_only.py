@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 
 
-def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
+def test_exactly_one_of_two_writers_creates_a_file_and_both_learn_it(tmp_path: Path) -> None:
     """Of two writers exactly one creates each file, and both learn the right result even when responses are lost and
     requests are refused. Negative controls: with Spark's manager both succeed; with only a conditional PUT, a winner
     whose response was lost is reported as the loser.
@@ -37,7 +37,7 @@ def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
     assert told["hadoops"]["told_wrong"] > 0
 
 
-def test_nothing_is_asked_that_the_answer_tells_anyway(tmp_path: Path) -> None:
+def test_the_file_manager_sends_no_redundant_requests(tmp_path: Path) -> None:
     """The manager sends no redundant requests: a create is one PUT, deleting a file one DELETE, and the next log entry
     is not looked up. Deleting a folder removes its contents, and a standby's touch writes, reads, lists and deletes,
     and never raises.
@@ -87,7 +87,7 @@ def _run(module: str, *words: str) -> str:
     return run.stdout
 
 
-def test_a_session_that_lets_two_writers_win_gets_no_checkpoint_on_s3(spark: SparkSession) -> None:
+def test_a_file_manager_that_allows_two_writers_is_refused_on_s3(spark: SparkSession) -> None:
     """A session whose file manager allows two writers is refused a checkpoint on S3, and gets one after Streamkeeper's
     manager is configured; a checkpoint in a directory needs no such manager.
     """

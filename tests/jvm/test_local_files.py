@@ -134,7 +134,7 @@ def played(folder: Folder) -> list[object]:
 
 
 @pytest.mark.parametrize("umask", ["022", "077", "000"])
-def test_what_is_written_is_the_same(spark: SparkSession, tmp_path: Path, umask: str) -> None:
+def test_local_files_produce_the_same_files_as_hadoop(spark: SparkSession, tmp_path: Path, umask: str) -> None:
     """``LocalFiles`` and Hadoop's local files produce the same names, bytes, checksums and modes under any umask, the
     same results for links and the same refusals, and both reject a broken checksum.
     """
@@ -148,7 +148,7 @@ def test_what_is_written_is_the_same(spark: SparkSession, tmp_path: Path, umask:
     assert ours.left() == hadoops.left()
 
 
-def test_what_somebody_has_set_stays(spark: SparkSession) -> None:
+def test_a_configured_file_system_class_is_not_replaced(spark: SparkSession) -> None:
     """A file system class that is already set in the installation's Hadoop configuration is not replaced."""
     configuration = configuration_of(spark)
     ours = configuration.get(KEY)

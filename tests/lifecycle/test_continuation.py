@@ -47,7 +47,7 @@ def second() -> tuple[Record, ...]:
     )
 
 
-def test_what_serves_goes_on() -> None:
+def test_the_serving_or_an_unrecorded_instance_continues() -> None:
     """Negative control for the other tests: the serving instance continues, and so does an instance that is in no
     record, which its operation decides about.
     """
@@ -55,7 +55,7 @@ def test_what_serves_goes_on() -> None:
     assert may_go_on(JobState(job="sales"), "one", ()).goes_on
 
 
-def test_who_was_told_to_end_does_not() -> None:
+def test_a_driver_with_a_drain_or_stop_command_does_not_restart() -> None:
     """A driver that has a DRAIN or STOP command does not start again, even if it died before it read the command."""
     drained = may_go_on(state_of(), "one", {CommandKind.GO, CommandKind.DRAIN})
     assert (drained.goes_on, drained.state) == (False, DriverState.DRAINED)
@@ -63,7 +63,7 @@ def test_who_was_told_to_end_does_not() -> None:
     assert (stopped.goes_on, stopped.state) == (False, DriverState.STOPPED)
 
 
-def test_who_serves_a_stopped_job_does_not() -> None:
+def test_the_driver_of_a_stopped_job_does_not_restart() -> None:
     """The driver of a stopped job does not start again, even if the stop died before it sent a command; once the job is
     wanted again, the driver may continue.
     """
@@ -73,7 +73,7 @@ def test_who_serves_a_stopped_job_does_not() -> None:
     assert may_go_on(state_of(STOP, again), "one", {CommandKind.GO}).goes_on
 
 
-def test_the_candidate_of_a_stopped_job_goes_on() -> None:
+def test_the_candidate_of_a_stopped_job_continues_until_promotion() -> None:
     """The candidate of a deploy continues although the job is recorded as stopped, because its operation decides until
     the promotion.
     """
@@ -81,7 +81,7 @@ def test_the_candidate_of_a_stopped_job_goes_on() -> None:
     assert may_go_on(state_of(STOP, *second(), appointed), "two", {CommandKind.GO}).goes_on
 
 
-def test_who_was_superseded_does_not() -> None:
+def test_a_superseded_or_dead_instance_does_not_restart() -> None:
     """An instance does not start again after a different one was appointed or after its own death was recorded."""
     verdict = may_go_on(state_of(*second(), InstanceAppointed(operation="op2", instance="two")), "one", ())
     assert (verdict.goes_on, verdict.state) == (False, DriverState.FENCED)
@@ -89,7 +89,7 @@ def test_who_was_superseded_does_not() -> None:
     assert not may_go_on(state_of(ended), "one", ()).goes_on
 
 
-def test_a_promotion_wants_the_job_to_serve() -> None:
+def test_a_promotion_makes_a_stopped_job_wanted_again() -> None:
     """The promotion of a release makes a stopped job wanted again; a deploy before its promotion does not."""
     assert not state_of(STOP).wanted
     promoted = ReleasePromoted(operation="op2", release="r0001", instance="two")

@@ -56,7 +56,7 @@ def test_the_cutover_snapshot_is_taken_once_the_new_release_commits_and_before_i
     assert operation.sentence == "r0002 is the current release (op-candidate)"
 
 
-def test_a_cutover_snapshot_that_cannot_be_taken_is_told_and_does_not_stop_the_deploy():
+def test_a_failed_cutover_snapshot_is_reported_and_does_not_fail_the_deploy():
     """A deploy succeeds without its cutover snapshot, and its sentence names the query whose snapshot is missing and
     the reason.
     """
@@ -67,14 +67,14 @@ def test_a_cutover_snapshot_that_cannot_be_taken_is_told_and_does_not_stop_the_d
     assert "no cutover snapshot of q: full" in operation.sentence
 
 
-def test_a_first_deploy_needs_nobody_to_drain():
+def test_a_first_deploy_sends_no_drain_command():
     """A first deploy sends no DRAIN command."""
     world = World(serving=False)
     assert world.play().outcome is Outcome.SUCCEEDED
     assert not any(isinstance(each.action, Send) and each.action.kind is CommandKind.DRAIN for each in world.log)
 
 
-def test_cold_starts_the_candidate_only_after_the_old_one_is_dead():
+def test_a_cold_handover_starts_the_candidate_only_after_the_old_driver_ended():
     """A cold handover launches the candidate only after the old driver's end is recorded."""
     world = World(handover=Handover.COLD)
     world.play()
@@ -172,7 +172,7 @@ FAILS_LATE = {"candidate": {"breaks_after": 6}}
 """Completes its first triggers and then fails during a long probation."""
 
 
-def test_the_old_release_stands_by_while_the_candidate_may_fail():
+def test_a_reserve_of_the_old_release_starts_during_the_probation():
     """A reserve of the old release starts during the probation, so that a fall-back launches nothing. Negative control:
     in a cold handover the driver is launched only in the fall-back.
     """
@@ -185,7 +185,7 @@ def test_the_old_release_stands_by_while_the_candidate_may_fail():
     assert (Step.FALL_BACK, "Launch") in acts_on(cold, "op-fallback")
 
 
-def test_the_reserve_ends_once_the_candidate_has_held():
+def test_the_reserve_is_stopped_once_the_candidate_passes_its_probation():
     """The reserve is stopped without ever being appointed once the candidate passes its probation; a deploy without a
     probation starts no reserve.
     """
@@ -230,7 +230,7 @@ def test_a_fall_back_starts_the_old_release_while_the_candidate_ends():
     assert [act for act in acts if act in order] == [*order]
 
 
-def test_a_reserve_of_which_no_process_comes_is_given_up():
+def test_a_reserve_whose_process_never_appears_is_replaced():
     """A reserve whose process does not appear is given up after 60 s, and the fall-back uses a different instance."""
     world = World(request=LONG, traits=FAILS_LATE)
     while (decision := world.decide()).action != Launch("op-fallback", LaunchMode.STANDBY):
@@ -244,7 +244,7 @@ def test_a_reserve_of_which_no_process_comes_is_given_up():
     assert world.state.serving_instance == "op-fallback-again"
 
 
-def test_a_reserve_that_was_told_to_stop_is_ended_and_not_appointed() -> None:
+def test_a_reserve_with_a_stop_command_is_not_appointed() -> None:
     """A rollback never continues in a driver that has a STOP command, even if that driver still waits on standby."""
     world = World(request=LONG, traits=FAILS_LATE | {"fallback": {"drains": False}})
     while (decision := world.decide()).step is not Step.FALL_BACK:
@@ -263,7 +263,7 @@ def test_no_reserve_where_there_is_no_way_back():
     assert "op-fallback" not in world.instances
 
 
-def test_where_the_reserve_has_ended_the_old_release_starts_again():
+def test_a_reserve_that_never_becomes_ready_is_replaced_in_the_fall_back():
     """When the reserve never becomes ready, whether or not it drains, the fall-back starts a different instance of the
     old release.
     """
@@ -280,7 +280,7 @@ def test_where_the_reserve_has_ended_the_old_release_starts_again():
         assert world.state.serving_instance == "op-fallback-again"
 
 
-def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
+def test_an_old_release_that_also_commits_nothing_stays_current():
     """After a fall-back in which the old release commits nothing either, as with an unreachable source, the operation
     fails but leaves that driver running as the current one.
     """
@@ -292,7 +292,7 @@ def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
     )
 
 
-def test_an_old_release_that_waits_for_its_sink_is_left_to_serve():
+def test_an_old_release_that_waits_for_its_sink_stays_current():
     """An old release that waits for its unreachable sink after a fall-back is left running. Negative control: one that
     fails for a different cause does not remain the current release.
     """
@@ -306,7 +306,7 @@ def test_an_old_release_that_waits_for_its_sink_is_left_to_serve():
 STOPPED = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")
 
 
-def test_a_deploy_of_a_stopped_job_wants_it_to_serve_once_it_is_promoted():
+def test_a_successful_deploy_makes_a_stopped_job_wanted_again():
     """A successful deploy of a stopped job makes the job wanted again."""
     world = stopped_world()
     assert world.play().outcome is Outcome.SUCCEEDED
@@ -349,7 +349,7 @@ def test_no_fall_back_onto_a_checkpoint_that_the_old_release_cannot_read():
 
 
 @pytest.mark.parametrize(("halted", "patience_s"), [(True, HALTED_S), (False, 120.0)])
-def test_a_driver_whose_processes_are_stopped_is_not_waited_for(halted, patience_s):
+def test_a_driver_whose_processes_are_stopped_is_killed_early(halted, patience_s):
     """A driver whose processes are stopped is killed after ``HALTED_S`` instead of the drain deadline. Negative
     control: a running driver has the full 120 s.
     """
@@ -391,7 +391,7 @@ def test_a_driver_that_is_lost_after_its_drain_is_not_proven_dead():
 
 
 @pytest.mark.parametrize("acts", range(1, 24))
-def test_an_abort_at_any_point_leaves_something_serving(acts):
+def test_an_abort_at_any_point_leaves_a_writing_instance(acts):
     """After an abort at any point of a deploy, the serving instance is writing: the old release, its restart, or the
     new release.
     """
@@ -532,7 +532,7 @@ def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_an
     assert Step.CATCH_UP_AFTER_DRAIN in steps[first_drain:]
 
 
-def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving():
+def test_a_dual_run_that_does_not_catch_up_is_refused():
     """A dual run whose shadow does not catch up in time is refused; the shadow is stopped and the old driver receives
     no command.
     """
@@ -556,7 +556,7 @@ def assert_untouched(world):
 
 @pytest.mark.parametrize("found", NOT_THE_SAME.values(), ids=NOT_THE_SAME)
 @pytest.mark.parametrize("answer", [True, False, None])
-def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found, answer):
+def test_a_differing_output_takes_over_only_after_an_approval(found, answer):
     """A rebuilt output with missing, new, different or uncompared rows takes over only after a person approves it;
     without an answer the deploy is refused.
     """
@@ -573,7 +573,7 @@ def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found,
         assert_untouched(world)
 
 
-def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
+def test_a_comparison_that_exceeds_its_time_requires_an_approval():
     """When the comparison does not complete within 300 s, a person decides, and the deploy succeeds once approved."""
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=True)
     world.comparison = None
@@ -583,7 +583,7 @@ def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
     assert any("a person must approve: query q: not compared" in each.reason for each in world.log)
 
 
-def test_the_ways_alone_say_whether_a_person_is_asked():
+def test_transitions_alone_decide_whether_an_approval_is_required():
     """The transitions alone decide whether an approval is required, even if the verdict is worse because of a removed
     query.
     """
@@ -591,7 +591,7 @@ def test_the_ways_alone_say_whether_a_person_is_asked():
     assert {Step.KEEP_STATE, Step.APPROVE, Step.READY} <= set(path(operation))
 
 
-def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended():
+def test_a_most_differing_threshold_of_one_skips_the_review():
     """Negative control: with ``most_differing`` at 1.0, a rebuild in which all rows differ takes over without a
     review.
     """
@@ -607,7 +607,7 @@ def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended(
     assert not any(each.step is Step.REVIEW for each in world.log)
 
 
-def test_columns_that_are_meant_to_differ_ask_nobody():
+def test_differences_in_allowed_columns_require_no_review():
     """Differences in columns that are declared as allowed require no review; the comparison counts them separately."""
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=None)
     world.comparison = OutputComparison(old_rows=4, new_rows=4, allowed=("amount",), columns={"amount": 4})
@@ -616,7 +616,7 @@ def test_columns_that_are_meant_to_differ_ask_nobody():
 
 
 @pytest.mark.parametrize("request_", [{}, {"compare": False}], ids=["compared", "not to be compared"])
-def test_opaque_code_is_asked_about_on_the_way_of_a_rebuild_as_well(request_):
+def test_a_rebuild_with_opaque_code_requires_an_approval(request_):
     """A rebuild with opaque code requires an approval even if its output was compared as equal; with ``accept_risk`` it
     succeeds without one.
     """
@@ -630,7 +630,7 @@ def test_opaque_code_is_asked_about_on_the_way_of_a_rebuild_as_well(request_):
     assert accepting.play().outcome is Outcome.SUCCEEDED
 
 
-def test_an_output_that_nobody_compared_is_told():
+def test_a_skipped_comparison_is_reported_in_the_outcome():
     """With ``compare=false`` the operation's sentence states that the rebuilt output was not compared, as requested."""
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, request={"compare": False})
     ended = world.play()
@@ -638,7 +638,7 @@ def test_an_output_that_nobody_compared_is_told():
     assert "the rebuilt output of q was not compared, as requested" in ended.sentence
 
 
-def test_a_shadow_that_dies_while_a_person_is_asked_ends_the_dual_run():
+def test_a_shadow_that_dies_during_the_review_ends_the_dual_run():
     """A shadow that dies during the review ends the dual run: the deploy is refused and the old driver is
     unaffected.
     """
@@ -666,7 +666,7 @@ def test_an_opaque_change_waits_for_a_person_without_holding_a_driver():
 
 
 @pytest.mark.parametrize("answer", [False, None])
-def test_what_nobody_approves_is_not_done(answer):
+def test_a_deploy_that_is_declined_or_unanswered_is_refused(answer):
     """A deploy that is declined or not answered in time is refused, and the old driver receives no command."""
     world = World(verdict=Verdict.BACKUP, answer=answer)
     ended = world.play()
@@ -675,7 +675,7 @@ def test_what_nobody_approves_is_not_done(answer):
     assert not world.instances["old"].sent
 
 
-def test_what_has_drifted_since_it_was_approved_is_not_done():
+def test_a_deploy_that_changed_since_its_approval_is_refused():
     """A deploy is refused when what was approved has changed since the approval."""
     world = World(verdict=Verdict.BACKUP)
     world.drifts = True
@@ -683,7 +683,7 @@ def test_what_has_drifted_since_it_was_approved_is_not_done():
     assert not world.instances["old"].sent
 
 
-def test_a_risk_that_was_accepted_is_backed_up_and_not_asked_about():
+def test_an_accepted_risk_is_backed_up_and_needs_no_approval():
     """With ``accept_risk`` an opaque change needs no approval, but the state is still backed up."""
     world = World(verdict=Verdict.BACKUP, answer=None, request={"accept_risk": True})
     assert world.play().outcome is Outcome.SUCCEEDED
@@ -701,7 +701,7 @@ def test_a_risk_that_was_accepted_is_backed_up_and_not_asked_about():
         (Transition.REBUILD, Transition.RETURN, "v0001"),
     ],
 )
-def test_a_release_that_does_not_hold_gives_way_by_the_way_back_that_was_assessed(way, back, version):
+def test_a_failed_release_falls_back_by_the_assessed_way(way, back, version):
     """A release that fails falls back by the assessed way: forward from its last commit, to the version that it left,
     or to that version's last batch.
     """
@@ -740,7 +740,7 @@ def test_no_automatic_way_back_loses_rows(way: Transition, back: Transition) -> 
     assert there.play().outcome is Outcome.FELL_BACK
 
 
-def test_what_the_old_release_takes_it_goes_on_from_instead_of_losing_rows() -> None:
+def test_the_old_release_continues_from_the_last_commit_rather_than_lose_rows() -> None:
     """When going back to the old version would lose rows and the old release can read the candidate's checkpoint, it
     continues from the candidate's last commit.
     """
@@ -751,7 +751,7 @@ def test_what_the_old_release_takes_it_goes_on_from_instead_of_losing_rows() -> 
     assert (world.state.serving_release, world.state.current) == ("r0001", {"q": "v0002"})
 
 
-def test_a_release_that_stays_current_for_a_loss_does_not_go_back_once_the_files_are_there_again() -> None:
+def test_a_release_kept_current_for_a_loss_stays_when_missing_files_reappear() -> None:
     """Once a release is recorded as current because going back would lose rows, it stays current even if the missing
     files reappear.
     """
@@ -811,7 +811,7 @@ def test_a_release_that_falls_behind_more_and_more_gives_way():
     assert "records behind" in ended.sentence
 
 
-def test_a_shadow_that_fails_again_and_again_is_given_up_with_its_own_error():
+def test_a_shadow_that_keeps_failing_is_refused_with_its_own_error():
     """A shadow that keeps failing is given up with its own error, and the old driver receives no command."""
     world = World(
         verdict=Verdict.SWITCH,
@@ -826,7 +826,7 @@ def test_a_shadow_that_fails_again_and_again_is_given_up_with_its_own_error():
 
 
 @pytest.mark.parametrize("request_", [{"dry_run": True}, {"handover": Handover.COLD}])
-def test_a_describer_that_finds_no_end_is_refused_and_ended(request_: dict[str, Any]) -> None:
+def test_a_describer_that_exceeds_its_deadline_is_refused_and_stopped(request_: dict[str, Any]) -> None:
     """A dry run or a cold deploy is refused when its describer does not gather the evidence in time, and the describer
     is stopped.
     """
@@ -838,14 +838,14 @@ def test_a_describer_that_finds_no_end_is_refused_and_ended(request_: dict[str, 
     assert world.instances["op-describer"].life is Life.DEAD
 
 
-def test_a_standby_that_is_held_up_is_given_up_with_what_holds_it_up() -> None:
+def test_a_standby_that_never_becomes_ready_is_abandoned_with_its_reason() -> None:
     """A standby that does not become ready within 300 s is given up with the reason that it reported."""
     world = World(traits={"candidate": {"becomes_ready": False, "held_up": "no executor came"}})
     assert world.play().outcome is Outcome.REFUSED
     assert world.operation.sentence.startswith("op-candidate did not reach standby within 300 s: no executor came")
 
 
-def test_a_cold_deploy_looks_again_once_a_person_has_approved() -> None:
+def test_a_cold_deploy_starts_a_second_describer_after_an_approval() -> None:
     """After an approval, a cold deploy starts a second describer, because the old release has processed more input
     since the first one.
     """

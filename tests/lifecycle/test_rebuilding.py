@@ -59,7 +59,7 @@ def state_of(*records: Record) -> JobState:
     return state
 
 
-def test_the_version_that_the_output_holds_serves_with_all_that_is_known_of_it() -> None:
+def test_the_version_in_the_outputs_fence_becomes_current() -> None:
     """The version in the output's fence becomes the current one with its directory's root, query id and last commit, so
     that a deploy accepts only that checkpoint.
     """
@@ -74,7 +74,7 @@ def test_the_version_that_the_output_holds_serves_with_all_that_is_known_of_it()
     assert state.rebuilt.sentence == ("rebuilt from checkpoints on 2026-11-23 12:00 UTC, by cli:ada (bucket deleted)")
 
 
-def test_a_younger_checkpoint_of_a_switch_that_never_ended_does_not_serve() -> None:
+def test_the_outputs_fence_decides_which_checkpoint_is_current() -> None:
     """The output's fence, not the highest number, decides which of two checkpoints is current. Negative control:
     without a fence the rebuild is refused until a person names the version.
     """
@@ -90,7 +90,7 @@ def test_a_younger_checkpoint_of_a_switch_that_never_ended_does_not_serve() -> N
     assert recorded(said).queries["totals"].version == "v0002"
 
 
-def test_a_retired_checkpoint_is_known_and_does_not_serve() -> None:
+def test_a_retired_version_is_not_current_and_its_number_stays_reserved() -> None:
     """Checkpoint versions that were left, or that only the output and a snapshot name, are not current, and their
     numbers are never assigned again.
     """
@@ -103,7 +103,7 @@ def test_a_retired_checkpoint_is_known_and_does_not_serve() -> None:
     assert state.next_release == 13
 
 
-def test_every_epoch_that_was_seen_anywhere_stays_below() -> None:
+def test_new_claims_start_above_every_epoch_found() -> None:
     """New claims start above every epoch found in any fence, including the fence of a former output, or in a driver's
     last report.
 
@@ -122,7 +122,7 @@ def test_every_epoch_that_was_seen_anywhere_stays_below() -> None:
     assert state_of(of_old).next_epoch("totals") <= 5
 
 
-def test_a_query_that_writes_with_a_function_claims_above_any_count() -> None:
+def test_a_query_without_a_fence_claims_above_the_time_in_seconds() -> None:
     """A query that writes with a function has no fence: it is rebuilt only with ``--unfenced``, and then claims above
     the time of the request in seconds; ``--unfenced`` is refused for an output that records an epoch.
     """
@@ -166,7 +166,7 @@ def replaced(fence: Fence, **changes: Any) -> Fence:
     return msgspec.structs.replace(fence, **changes)
 
 
-def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
+def test_a_missing_checkpoint_refuses_the_rebuild_with_its_snapshot() -> None:
     """A missing checkpoint refuses the rebuild with the snapshot that could replace it; a restored checkpoint may take
     its place. If the query is declared missing, its version stays on record so that it does not start from nothing.
     """
@@ -187,7 +187,7 @@ def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
 
 
 @pytest.mark.parametrize("named", ["v0001", "v0004"], ids=["an older one", "a missing one"])
-def test_only_a_checkpoint_newer_than_all_others_replaces_the_one_that_is_gone(named: str) -> None:
+def test_only_the_newest_checkpoint_version_replaces_a_missing_one(named: str) -> None:
     """A missing checkpoint can only be replaced by a version newer than all others; an older or missing version is
     refused.
     """
@@ -198,7 +198,7 @@ def test_only_a_checkpoint_newer_than_all_others_replaces_the_one_that_is_gone(n
     )
 
 
-def test_an_output_that_is_ahead_or_behind_is_told() -> None:
+def test_an_output_ahead_of_or_behind_its_checkpoint_is_reported() -> None:
     """The rebuild reports an output that contains batches beyond its checkpoint, and an output that lacks batches that
     the checkpoint has committed.
     """
@@ -233,7 +233,7 @@ def test_several_queries_are_rebuilt_together_or_not_at_all() -> None:
     assert "both claimed under epoch 7" in refused.refusals[0]
 
 
-def test_a_driver_that_lives_or_that_nobody_can_see_keeps_everything_as_it_is() -> None:
+def test_a_rebuild_is_refused_while_a_driver_runs_or_may_run() -> None:
     """The rebuild is refused while a driver runs, or while drivers may run out of sight and nobody has stated that none
     does, because two drivers could write to one checkpoint.
     """
@@ -245,7 +245,7 @@ def test_a_driver_that_lives_or_that_nobody_can_see_keeps_everything_as_it_is() 
     assert "none elsewhere by a person's statement" in recorded(decided(hidden, no_driver_elsewhere=True)).proof
 
 
-def test_a_journal_that_is_there_is_never_overwritten() -> None:
+def test_an_existing_journal_is_never_overwritten() -> None:
     """The rebuild is refused for a job that has a journal, and a rebuild record in a journal with entries changes
     nothing.
     """
@@ -268,7 +268,7 @@ def test_a_journal_that_is_there_is_never_overwritten() -> None:
         ({"a"}, "b", ("sales",), "", "the store already belongs to the installation b, with sales"),
     ],
 )
-def test_the_store_gets_the_id_back_that_outputs_are_written_under(
+def test_the_store_regains_the_installation_id_that_its_outputs_name(
     wanted: set[str], present: str, others: tuple[str, ...], id: str, told: str
 ) -> None:
     """The store gets back the installation id that the outputs name, even if the watch has created a new one since; it
@@ -284,7 +284,7 @@ def claimed(version: str, epoch: int, installation: str = "mine") -> dict[str, t
     return {"totals": (claim,)}
 
 
-def test_a_claim_beside_the_checkpoints_says_which_version_served_into_a_function() -> None:
+def test_the_newest_claim_decides_the_current_version_of_a_function_output() -> None:
     """For a function output, the newest claim beside the checkpoints decides the current version and the epoch.
     Negative control: without a claim of this installation the two checkpoints cannot be told apart.
     """
@@ -298,7 +298,7 @@ def test_a_claim_beside_the_checkpoints_says_which_version_served_into_a_functio
     assert "the driver claimed v0002" in told.refusals[0]
 
 
-def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
+def test_a_rebuild_is_refused_when_a_claim_postdates_the_outputs_fence() -> None:
     """The rebuild is refused when a checkpoint has a later claim than the output's fence, because the output may be an
     older copy; equal epochs are accepted.
     """

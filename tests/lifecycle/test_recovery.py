@@ -164,7 +164,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("at", "cause", "action"), [each[1:] for each in CASES], ids=[each[0] for each in CASES])
-def test_every_way_of_breaking_has_its_cause_and_its_first_action(
+def test_each_condition_has_its_cause_and_first_action(
     at: RecoveryLook, cause: Problem, action: RecoveryAction | None
 ) -> None:
     """Each condition has one cause, a sentence and an advice, and either the expected first action or none that is
@@ -184,7 +184,7 @@ def test_every_cause_is_named_by_some_case() -> None:
     assert {each[2] for each in CASES} == set(Problem)
 
 
-def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
+def test_a_restart_is_refused_when_the_source_dropped_input() -> None:
     """When a source has dropped input, the advice names ``failOnDataLoss=false``, and the restart states that it is
     refused unless the missing input is back.
     """
@@ -195,7 +195,7 @@ def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
     assert "refused unless the missing input is back" in found.option(RESTART).does
 
 
-def test_what_is_damaged_twice_over_is_named_by_what_comes_first() -> None:
+def test_a_lost_checkpoint_outranks_other_damage_as_the_cause() -> None:
     """With several problems at once, a lost checkpoint is the cause rather than the reboot; the evidence lists the
     other damage, and the restore covers both queries.
     """
@@ -213,7 +213,7 @@ def test_a_damaged_query_is_not_restarted() -> None:
 
 
 @pytest.mark.parametrize("sink", ["table", "file", "foreach"])
-def test_a_missing_last_commit_is_mended_by_a_start_where_the_sink_knows_batches(sink: str) -> None:
+def test_a_missing_commit_is_repaired_by_restart_if_the_sink_records_batches(sink: str) -> None:
     """A missing last commit can be repaired by a restart if the sink records batch numbers; for a ``foreach`` function,
     which would receive the batch twice, a restart is not offered.
     """
@@ -271,9 +271,7 @@ def test_an_open_batch_whose_plan_is_cut_short_is_planned_again() -> None:
         (look(), "no checkpoint of sales is damaged"),
     ],
 )
-def test_a_batch_is_planned_again_only_where_every_output_proves_that_it_lacks_it(
-    at: RecoveryLook, why_not: str
-) -> None:
+def test_a_replan_requires_that_every_output_proves_it_lacks_the_batch(at: RecoveryLook, why_not: str) -> None:
     """A replan is possible only if every output proves that it lacks the batch, because the replanned batch has the
     same number and may have other rows, which would be skipped or doubled.
 
@@ -283,7 +281,7 @@ def test_a_batch_is_planned_again_only_where_every_output_proves_that_it_lacks_i
     assert diagnose(look(cut())).option(RecoveryAction.REPLAN).possible
 
 
-def test_files_of_the_batch_that_are_gone_are_a_loss_that_a_person_accepts() -> None:
+def test_a_replan_without_some_files_needs_an_accepted_loss() -> None:
     """A replan without some of the batch's files is a loss that a person must accept, because Spark would plan without
     them and report nothing.
     """
@@ -293,7 +291,7 @@ def test_files_of_the_batch_that_are_gone_are_a_loss_that_a_person_accepts() -> 
     assert "LOSES 1 of 3 files are missing" in option.prices[0].sentence
 
 
-def test_a_price_says_what_comes_again() -> None:
+def test_a_restores_price_states_what_is_read_again() -> None:
     """The price of a restore states the batches and files that are read again and how the sink handles them; it needs
     no acceptance if nothing is lost or doubled.
     """
@@ -317,14 +315,14 @@ def test_a_price_says_what_comes_again() -> None:
         ({"replay": replace(REPLAY, batches=0, reads="")}, False),
     ],
 )
-def test_loss_and_doubling_ask_a_person_and_nothing_else_does(changed: dict[str, Any], asks: bool) -> None:
+def test_a_restore_needs_acceptance_only_for_lost_or_doubled_rows(changed: dict[str, Any], asks: bool) -> None:
     """A restore needs acceptance exactly if rows may be lost or doubled; an unknown loss counts as a loss, and an empty
     replay costs nothing.
     """
     assert diagnose(look(replace(DAMAGED, **changed))).option(RESTORE).asks is asks
 
 
-def test_a_restart_without_the_lost_rows_asks_a_person() -> None:
+def test_a_restart_on_an_output_that_lacks_rows_needs_acceptance() -> None:
     """A restart on an output that lacks rows is possible but needs acceptance, and its price names the missing rows;
     with a damaged checkpoint it is not possible.
     """
@@ -335,7 +333,7 @@ def test_a_restart_without_the_lost_rows_asks_a_person() -> None:
 
 
 @pytest.mark.parametrize(("holds", "possible"), [(5, True), (4, False), (None, False)])
-def test_an_older_copy_takes_a_snapshot_that_is_as_old(holds: int | None, possible: bool) -> None:
+def test_an_older_output_is_restored_only_from_a_snapshot_as_old(holds: int | None, possible: bool) -> None:
     """An output that lacks batches can be restored from a snapshot only if it contains the snapshot's batch; otherwise
     a gap would remain.
     """
@@ -344,7 +342,7 @@ def test_an_older_copy_takes_a_snapshot_that_is_as_old(holds: int | None, possib
     assert possible or "its output also lacks batches before s0002 (batch 5)" in option.why_not
 
 
-def test_what_loses_nothing_comes_first() -> None:
+def test_actions_that_lose_nothing_are_ranked_first() -> None:
     """A rebuild that reads everything again is ranked before a restore that loses a file."""
     found = diagnose(look(replace(DAMAGED, replay=replace(REPLAY, gone="1 of the 3 files is gone"))))
     assert [each.action for each in found.options] == [REBUILD, RESTORE, RESTART, RecoveryAction.REPLAN]
@@ -359,7 +357,7 @@ def test_a_sound_query_is_restored_only_if_it_is_named() -> None:
     assert diagnose(at, chosen=["totals"]).option(RESTORE).snapshots == {"totals": "s0002"}
 
 
-def test_without_its_rung_a_damaged_checkpoint_is_taken_for_a_killed_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_damage_check_a_killed_driver_is_diagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without the check for damaged checkpoints, the same condition is diagnosed as a killed
     driver.
     """
@@ -368,7 +366,7 @@ def test_without_its_rung_a_damaged_checkpoint_is_taken_for_a_killed_driver(monk
     assert diagnose(look(DAMAGED)).cause is Problem.DRIVER_KILLED
 
 
-def test_a_driver_that_starts_again_is_told_with_its_last_error() -> None:
+def test_the_diagnosis_of_a_starting_driver_includes_its_last_error() -> None:
     """The diagnosis of a starting driver includes the error that ended its last run, whether the restart or the status
     recorded it.
     """

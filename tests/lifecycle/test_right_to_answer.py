@@ -61,7 +61,7 @@ def objection(by: str, given: Settings, state: JobState | None = None, *, asked_
 
 
 @pytest.mark.parametrize("by", ["ada", "cli:root", "anybody", "carol"])
-def test_without_a_list_whoever_may_trigger_may_answer(by: str) -> None:
+def test_without_a_list_of_approvers_any_user_may_answer(by: str) -> None:
     """Without a list of approvers any user may answer, including the requester."""
     assert objection(by, settings()) == ""
     assert right_to_answer(settings(), job(), "carol").named() is None
@@ -107,7 +107,7 @@ def test_a_job_that_never_served_goes_by_the_installation() -> None:
 
 
 @pytest.mark.parametrize("by", ["carol", "Carol", "cli:carol", "carol@corp.example", " CAROL"])
-def test_who_has_asked_for_it_does_not_answer_it(by: str) -> None:
+def test_with_four_eyes_the_requester_may_not_answer(by: str) -> None:
     """With four eyes the requester may not answer, through either door and in any spelling of the name. Negative
     controls: a different user may answer, and without four eyes the requester may.
     """
@@ -117,7 +117,7 @@ def test_who_has_asked_for_it_does_not_answer_it(by: str) -> None:
 
 
 @pytest.mark.parametrize("asked_by", ["", "airflow"])
-def test_where_nobody_is_known_to_have_asked_four_eyes_let_nobody_answer(asked_by: str) -> None:
+def test_with_four_eyes_an_unknown_requester_blocks_all_answers(asked_by: str) -> None:
     """With four eyes nobody may answer when the requester is unknown, while a request of the watch may be answered by
     any user.
     """
@@ -126,7 +126,7 @@ def test_where_nobody_is_known_to_have_asked_four_eyes_let_nobody_answer(asked_b
     assert objection("ada", settings(), asked_by=asked_by) == ""
 
 
-def test_who_is_left_to_answer_is_told() -> None:
+def test_the_rule_lists_the_users_who_may_answer() -> None:
     """The rule lists the users who may answer; the list is empty only if nobody may, and the sentence then names the
     lists.
     """
@@ -143,7 +143,7 @@ def test_who_is_left_to_answer_is_told() -> None:
 
 
 @pytest.mark.parametrize("said", BEFOREHAND, ids=lambda said: next(iter(said)))
-def test_what_would_be_asked_is_said_beforehand_by_who_may_answer_it(said: dict[str, Any]) -> None:
+def test_an_advance_acceptance_requires_the_right_to_answer(said: dict[str, Any]) -> None:
     """A request that accepts a risk in advance is refused if its requester may not answer. Negative controls: a listed
     requester, an installation without a list, and a dry run.
     """
@@ -155,7 +155,7 @@ def test_what_would_be_asked_is_said_beforehand_by_who_may_answer_it(said: dict[
     must_have_right(settings(*ADA_AND_BOB), job(), msgspec.structs.replace(request, dry_run=True))
 
 
-def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
+def test_with_four_eyes_a_requester_may_not_accept_a_risk_in_advance() -> None:
     """With four eyes a requester may not accept a risk in advance, even as an approver."""
     request = DeployRequest(job="sales", requested_by="ada", accept_risk=True)
     with pytest.raises(OperationRefused, match="^accept_risk may not be set: ada requested it"):
@@ -163,7 +163,7 @@ def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
     must_have_right(settings("ada", four_eyes=True), job(), DeployRequest(job="sales", requested_by="ada"))
 
 
-def test_the_loss_of_an_output_is_accepted_by_another_person_than_who_asks_for_the_recovery() -> None:
+def test_with_four_eyes_an_output_loss_is_accepted_by_a_different_person() -> None:
     """For a recovery that loses output, the person who accepts is checked, with four eyes or a list; a deploy that
     accepts the loss in advance has no such person and is refused.
     """
@@ -175,7 +175,7 @@ def test_the_loss_of_an_output_is_accepted_by_another_person_than_who_asks_for_t
         must_have_right(settings("bob"), job(), request.of_kind(Deployment()))
 
 
-def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
+def test_a_recoverys_loss_is_accepted_only_by_a_user_who_may_answer() -> None:
     """Any user may request a recovery, but its loss can only be accepted by a user who may answer."""
 
     def recovery(accepted_by: str) -> DeployRequest:
@@ -193,7 +193,7 @@ def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
 
 
 @pytest.mark.parametrize("candidate", [(), ("mallory",), ("ada", "mallory"), ("ada=3",)])
-def test_who_is_not_on_a_jobs_list_brings_no_other_one_in(candidate: tuple[str, ...]) -> None:
+def test_an_unlisted_user_may_not_deploy_different_approvers(candidate: tuple[str, ...]) -> None:
     """A user who is not on the job's list may not deploy a release with different approvers, including one without a
     list.
     """
@@ -204,7 +204,7 @@ def test_who_is_not_on_a_jobs_list_brings_no_other_one_in(candidate: tuple[str, 
     may_change_approvers(settings(four_eyes=True), state, DeployRequest(job="sales", requested_by="ada"), "r0002")
 
 
-def test_the_same_list_or_a_first_one_is_anybodys_to_deploy() -> None:
+def test_any_user_may_deploy_an_unchanged_or_first_list_of_approvers() -> None:
     """Any user may deploy a release with the same approvers in any order, or a first list for a job without one, and
     may run a dry run.
     """

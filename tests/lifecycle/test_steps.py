@@ -39,7 +39,7 @@ def test_a_plan_has_a_sentence_and_a_deadline_for_each_step(serving: str) -> Non
         assert planned.deadline_s == deadline_s(planned.step, EVERYTHING) > 0
 
 
-def test_a_dry_run_plans_to_look_and_no_more() -> None:
+def test_the_plan_of_a_dry_run_ends_after_the_assessment() -> None:
     """The plan of a dry run ends after the candidate is assessed."""
     plan = plan_deploy(DeployRequest(job="j", dry_run=True), serving="r0001")
     assert [planned.step for planned in plan] == [Step.BUNDLE, Step.STANDBY, Step.ASSESS]
@@ -71,7 +71,7 @@ def test_a_deadline_is_that_of_the_request_where_it_has_one() -> None:
     ],
     ids=["resume", "opaque", "risk accepted", "rebuild", "not compared", "restore"],
 )
-def test_an_operation_takes_the_steps_that_its_verdict_and_its_request_ask_for(
+def test_the_transitions_and_the_request_determine_the_steps(
     way: QueryTransition, request_: dict[str, bool], beside: set[Step]
 ) -> None:
     """The transitions and the request add exactly the expected steps to those of every deploy, in order; the current

@@ -30,14 +30,14 @@ def act(
     return decide_stop(view).action
 
 
-def test_a_driver_is_told_once_and_waited_for() -> None:
+def test_a_stop_sends_one_drain_command_and_waits() -> None:
     """A stop sends one DRAIN command, even if the driver's life is unknown, and then waits for the drain."""
     for life in (Life.ALIVE, Life.UNKNOWN):
         assert act(life, sent=frozenset()) == Send("one", CommandKind.DRAIN)
         assert act(life) == Wait("one: drain", 120)
 
 
-def test_past_the_deadline_it_is_killed_and_past_that_nobody_says_that_it_is_dead() -> None:
+def test_a_driver_that_survives_the_kill_is_not_proven_dead() -> None:
     """A driver that does not drain in time is killed, and if it survives the kill the stop reports that its end cannot
     be proven.
     """
@@ -46,7 +46,7 @@ def test_past_the_deadline_it_is_killed_and_past_that_nobody_says_that_it_is_dea
     assert isinstance(act(Life.ALIVE, on=kill_wait("one"), waited_s=KILL_S + 1), Unprovable)
 
 
-def test_a_driver_whose_processes_are_stopped_is_not_waited_for() -> None:
+def test_a_driver_whose_processes_are_stopped_is_killed_early() -> None:
     """A driver whose processes are stopped is killed after ``HALTED_S``. Negative control: a running driver has the
     full 120 s.
     """
@@ -55,14 +55,14 @@ def test_a_driver_whose_processes_are_stopped_is_not_waited_for() -> None:
     assert act(Life.ALIVE, on="one: drain", waited_s=HALTED_S + 1) == Wait("one: drain", 120)
 
 
-def test_what_runs_elsewhere_is_never_killed_nor_taken_for_dead() -> None:
+def test_a_driver_of_unknown_life_is_neither_killed_nor_considered_dead() -> None:
     """A driver whose life is unknown is neither killed nor taken for dead after the deadline; the stop reports that its
     end cannot be proven.
     """
     assert isinstance(act(Life.UNKNOWN, on="one: drain", waited_s=121), Unprovable)
 
 
-def test_an_end_is_recorded_once_it_is_proven_and_then_it_is_over() -> None:
+def test_a_proven_end_is_recorded_before_the_job_is_stopped() -> None:
     """The end of a dead or never started driver is recorded, and then the job is stopped."""
     for life in (Life.DEAD, Life.ABSENT):
         assert isinstance(act(life), RecordEnd)
@@ -70,7 +70,7 @@ def test_an_end_is_recorded_once_it_is_proven_and_then_it_is_over() -> None:
     assert isinstance(act(Life.DEAD, ended), Stopped)
 
 
-def test_whoever_decided_otherwise_is_left_alone() -> None:
+def test_a_stop_leaves_a_redeployed_or_started_job_alone() -> None:
     """A stop does not act on a job that has since been deployed or started."""
     assert isinstance(act(Life.ALIVE, *second()), TakenOver)
     assert isinstance(act(Life.ALIVE, DesiredChanged(serve=True, requested_by="bob", reason="")), TakenOver)

@@ -87,7 +87,7 @@ def test_a_new_query_that_takes_over_an_output_does_not_start():
     ],
     ids=lambda findings: findings[-1].rule,
 )
-def test_a_check_says_of_a_switch_what_a_deploy_does(sink, state, moved, trigger, findings):
+def test_a_check_reports_a_switch_exactly_as_a_deploy_decides(sink, state, moved, trigger, findings):
     """The check reports whether a switch is possible, possible without state, or impossible exactly as the deploy
     decides.
     """
@@ -115,7 +115,7 @@ def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
         (facts(finding("state-keys-changed", where="operator"), state=True), "state would be lost"),
     ],
 )
-def test_what_a_handoff_would_lose_is_rebuilt(at, why):
+def test_a_change_that_a_handoff_would_not_survive_is_rebuilt(at, why):
     """A change that a handoff would not survive, in offsets, table columns or state, is rebuilt; a requested handoff is
     refused with the reason.
     """
@@ -161,7 +161,7 @@ def test_what_cannot_be_switched_is_refused_with_every_reason(at, request_, why)
     assert "No handoff is possible, because" in refusal
 
 
-def test_state_may_be_given_up_only_where_somebody_says_so():
+def test_state_is_discarded_only_if_the_request_accepts_it():
     """A change of the state keys is rebuilt by default, and is handed off with empty state only if the request accepts
     the loss.
     """
@@ -171,7 +171,7 @@ def test_state_may_be_given_up_only_where_somebody_says_so():
     assert choose(at)[0].way is Transition.REBUILD
 
 
-def test_an_opaque_change_resumes_and_says_that_it_is_one():
+def test_an_opaque_change_resumes_and_is_marked_as_opaque():
     """An opaque change resumes and is marked as opaque, so that a person must approve it."""
     way, _ = choose(facts(verdict=Verdict.BACKUP, reverse=Verdict.BACKUP))
     assert (way.way, way.opaque, way.back) == (Transition.RESUME, True, Transition.RESTORE)
@@ -185,7 +185,7 @@ def test_an_opaque_change_resumes_and_says_that_it_is_one():
         (Verdict.SWITCH, "foreach", None),
     ],
 )
-def test_the_way_back_of_a_resume_is_forward_if_it_can_be_else_to_its_last_batch(reverse, sink, back):
+def test_the_way_back_of_a_resume_is_a_resume_or_restore(reverse, sink, back):
     """The way back of a resume is a resume if the old release can read the state, else a restore; a function that would
     receive batches twice has no way back, and the reason is given.
     """
@@ -205,7 +205,7 @@ def test_the_way_back_of_a_resume_is_forward_if_it_can_be_else_to_its_last_batch
         ("rehearsal-timed-out", "rehearsal of batch 3", False, False),
     ],
 )
-def test_a_handoff_asks_about_what_it_keeps(rule: str, where: str, state: bool, asks: bool):
+def test_a_handoff_needs_an_approval_for_opaque_findings_it_keeps(rule: str, where: str, state: bool, asks: bool):
     """A handoff needs an approval for opaque findings about its offsets, output or computation, but not about state
     that it gives up or a rehearsal on the old checkpoint.
     """
@@ -273,7 +273,7 @@ def test_a_rollback_prefers_what_loses_nothing():
     assert choose(takes, kind=Rollback())[0].way is Transition.RESUME
 
 
-def test_a_rollback_that_a_function_would_see_twice_needs_a_word():
+def test_a_rollback_that_replays_into_a_function_needs_accept_risk():
     """A rollback in which a function would receive batches a second time is refused until ``accept_risk`` is set."""
     at = facts(finding("x"), kept="v0001", current="v0002", sink="foreach")
     assert "second time" in choose(at, kind=Rollback())[1]
@@ -302,7 +302,7 @@ def test_one_query_without_a_way_refuses_the_whole_job():
 
 
 @pytest.mark.parametrize("whose", ["deployed", "candidate"])
-def test_files_that_a_cleaner_removes_are_not_read_by_two_drivers(whose):
+def test_a_rebuild_is_refused_if_the_source_deletes_read_files(whose):
     """A rebuild is refused if the source deletes files after reading, because each driver of the dual run would remove
     files that the other has not read; without ``cleanSource`` it is possible.
     """

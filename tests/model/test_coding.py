@@ -27,14 +27,14 @@ def test_equal_values_are_equal_bytes() -> None:
     assert to_json(Note(text="a", numbers={"x": 1, "y": 2})) == to_json(Note(text="a", numbers={"y": 2, "x": 1}))
 
 
-def test_order_is_kept_where_it_is_asked_for() -> None:
+def test_dict_order_is_kept_with_in_order() -> None:
     """With ``in_order`` a dict's own order survives encoding and decoding."""
     note = Note(text="a", numbers={"y": 2, "x": 1})
     assert list(from_json(to_json(note, in_order=True), Note, where="note").numbers) == ["y", "x"]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"7", b'{"text":7}', b"{}", b'{"text":"\xff"}', b"\xff\xfe"])
-def test_what_cannot_be_read_names_its_place(data: bytes) -> None:
+def test_unreadable_bytes_are_reported_with_their_place(data: bytes) -> None:
     """Truncated, foreign, mistyped and undecodable bytes are reported as damage with their location."""
     with pytest.raises(RegistryDamaged, match="a/b cannot be read"):
         from_json(data, Note, where="a/b", newest_format=1)
@@ -51,7 +51,7 @@ def test_unknown_fields_and_missing_ones_with_a_default_are_fine() -> None:
     assert from_json(b'{"text":"a","of_tomorrow":1}', Note, where="note", newest_format=1) == Note(text="a")
 
 
-def test_a_record_larger_than_any_is_not_decoded() -> None:
+def test_a_record_above_the_size_limit_is_not_decoded() -> None:
     """A record above the size limit is refused in one line before it is decoded, within 1 MiB of memory; a record of
     exactly the limit is read.
     """
@@ -112,7 +112,7 @@ print(sum(crashes(ours) for _ in range(60)), sum(crashes(plainly) for _ in range
 """
 
 
-def test_threads_that_ask_for_a_type_together_do_not_crash() -> None:
+def test_threads_that_decode_a_type_concurrently_do_not_crash() -> None:
     """None of 60 processes whose threads decode their first journal entry at the same time crashes. Negative control:
     with a decoder per thread some processes crash.
     """

@@ -19,7 +19,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_text_stays_a_text(text: str) -> None:
+def test_hostile_text_is_parsed_as_plain_text(text: str) -> None:
     """Hostile text in a table cell is parsed as exactly that text, without HTML, links or images."""
     page = MarkdownIt().enable("table").parse(f"| a | b |\n|---|---|\n| {escaped(text)} | end |")
     cells = [each for each in page if each.type == "inline"][2:]
@@ -28,7 +28,7 @@ def test_a_text_stays_a_text(text: str) -> None:
     assert "".join(child.content for child in cells[0].children or ()) == text
 
 
-def test_nobody_is_mentioned_and_a_line_break_keeps_the_row() -> None:
+def test_escaping_prevents_mentions_and_keeps_the_table_row() -> None:
     """Escaping prevents user mentions, keeps addresses such as ``orders@broker:9092``, and keeps line breaks within the
     table row.
     """
@@ -38,13 +38,13 @@ def test_nobody_is_mentioned_and_a_line_break_keeps_the_row() -> None:
 
 
 @pytest.mark.parametrize("text", ["```\n<script>", "````\n```\n", "~~~", "plain", ""])
-def test_a_block_ends_where_its_text_ends(text: str) -> None:
+def test_a_code_block_contains_its_whole_text(text: str) -> None:
     """A code block contains its whole text, even if the text contains backticks or fences."""
     page = MarkdownIt().parse(code_block(text, "diff") + "\n\nafter")
     assert [each.type for each in page] == ["fence", "paragraph_open", "inline", "paragraph_close"]
     assert page[0].content == f"{text}\n"
 
 
-def test_what_steers_a_terminal_or_turns_the_reading_around_is_spelled_out() -> None:
+def test_escape_sequences_and_text_direction_overrides_are_spelled_out() -> None:
     """Escape sequences and right-to-left overrides are spelled out instead of taking effect."""
     assert visible("\x1b[31mred\u202e\ud800\n\tü") == "\\x1b[31mred\\u202e\\ud800\n\tü"

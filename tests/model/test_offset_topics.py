@@ -34,7 +34,7 @@ def test_a_version_has_the_topics_of_its_newest_claim() -> None:
     assert state.offset_topics("q", "v0001") == {"a": "2", "b": "3"}
 
 
-def test_a_claim_without_an_answer_of_the_brokers_forgets_nothing() -> None:
+def test_a_claim_without_topics_keeps_the_recorded_ones() -> None:
     """A claim without topics, as from an older program, keeps the recorded ones."""
     assert claimed(("v0001", {"a": "1"}), ("v0001", {})).offset_topics("q", "v0001") == {"a": "1"}
 
@@ -72,6 +72,6 @@ def test_older_batches_belong_to_the_topics_of_earlier_claims() -> None:
     assert topics_at(state.versions["q"], "v0002", 5) == third
 
 
-def test_an_unknown_version_or_query_has_none() -> None:
+def test_an_unknown_version_or_query_has_no_topics() -> None:
     """An unknown version or query has no topics."""
     assert claimed().offset_topics("q", "v0009") == claimed().offset_topics("other", "v0001") == {}

@@ -73,7 +73,7 @@ def test_a_blank_secret_masks_nothing() -> None:
     assert redact("a + b  c", {"s": " ", "t": "  \n "}) == "a + b  c"
 
 
-def test_the_brackets_of_a_secret_of_many_lines_are_no_secrets() -> None:
+def test_brackets_of_a_secret_json_file_mask_nothing_elsewhere() -> None:
     """The content lines of a secret JSON file are masked, but its lines with only brackets do not mask brackets
     elsewhere.
     """
@@ -140,7 +140,7 @@ def test_a_value_is_left_alone_without_secrets() -> None:
     assert redact_value(value, {}) is value
 
 
-def test_the_longest_form_comes_first() -> None:
+def test_the_forms_of_a_secret_are_sorted_longest_first() -> None:
     """The forms of a secret are sorted by length, longest first, because a log holds back that much of an unfinished
     line.
     """

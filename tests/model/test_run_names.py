@@ -8,12 +8,12 @@ from streamkeeper.model.run_names import operation_id
 RUN = "manual__2026-11-21T01:27:26.405315+00:00_Zx9kLmQp"
 
 
-def test_the_id_is_the_same_every_time() -> None:
+def test_the_operation_id_of_a_run_is_always_the_same() -> None:
     """The operation id of a run is always the same, so that a cleared task finds its run's operation."""
     assert operation_id("streaming_deploy", RUN) == operation_id("streaming_deploy", RUN)
 
 
-def test_runs_that_read_alike_are_kept_apart() -> None:
+def test_runs_with_equal_sanitized_names_have_different_ids() -> None:
     """Runs whose sanitized names would be equal have different operation ids because of the hash."""
     runs = [("a", "Run:1"), ("a", "run-1"), ("a", "run_1"), ("b", "run_1"), ("a", "x" * 300), ("a", "x" * 301)]
     assert len({operation_id(*each) for each in runs}) == len(runs)

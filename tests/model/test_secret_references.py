@@ -22,7 +22,7 @@ def test_references_are_found_in_params_and_conf() -> None:
     "value",
     ["secret://vault/a", "secret://env", "secret://env/", "secret://env/a b", "secret://env/A/b", "x secret://env/A"],
 )
-def test_a_reference_that_cannot_be_meant_is_refused_by_name(value: str) -> None:
+def test_a_malformed_reference_is_refused_by_name(value: str) -> None:
     """A malformed reference is refused with the name of its param or conf, so that a typing error does not reach the
     job as a value.
     """

@@ -29,7 +29,7 @@ place is stored as its own kind's type.
 
 
 @pytest.mark.parametrize("file", VERSIONS, ids=lambda file: file.stem)
-def test_everything_that_a_version_stored_is_read(file: Path) -> None:
+def test_the_current_schema_reads_everything_a_released_version_stored(file: Path) -> None:
     """The current schema reads every kind, field, place and value of a released version, and requires no new field."""
     assert unread(json.loads(file.read_text()), schema_of_now()) == []
 
@@ -75,14 +75,14 @@ def drop_thing(schema: Schema) -> None:
         (drop_thing, "pin is not read any more"),
     ],
 )
-def test_each_way_to_lose_what_was_stored_is_told(change: Callable[[Schema], None], told: str) -> None:
+def test_each_way_a_schema_loses_stored_data_is_reported(change: Callable[[Schema], None], told: str) -> None:
     """Negative controls: each way in which a schema can lose stored data is reported with its location."""
     old, new = schema_of_now(), copy.deepcopy(schema_of_now())
     change(new)
     assert any(told in each for each in unread(old, new)), unread(old, new)
 
 
-def test_what_is_added_is_no_loss() -> None:
+def test_added_fields_and_kinds_are_not_a_loss() -> None:
     """Added fields with a default, enum values and record kinds are not reported as a loss."""
     old, new = schema_of_now(), copy.deepcopy(schema_of_now())
     new["defs"]["DriverExit"]["properties"]["host"] = {"type": "string"}
@@ -105,7 +105,7 @@ def stored_structs() -> Iterator[type[Any]]:
                 yield kind
 
 
-def test_no_stored_type_is_forgotten_here() -> None:
+def test_every_type_with_a_format_is_in_the_table_or_exempt() -> None:
     """Every type with a ``format`` field is in the table of stored types or exempt."""
     private = {kind for kind in stored_structs() if kind.__name__.startswith("_")}
     assert set(stored_structs()) - private - set(STORED.values()) - EXEMPT == set()

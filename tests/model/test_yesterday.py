@@ -71,7 +71,7 @@ def test_entry_is_read_without_loss(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDS)
-def test_entries_fold_to_what_they_folded_to(name: str) -> None:
+def test_old_entries_fold_to_the_stored_state(name: str) -> None:
     """Old entries fold to the stored state; a different meaning would need a new format, or old folded copies would
     disagree.
 
@@ -104,13 +104,13 @@ def test_every_record_kind_has_a_line() -> None:
     assert not missing, f"no line in {YESTERDAY / 'entries.jsonl'} for {[each.__name__ for each in missing]}"
 
 
-def test_lost_field_is_seen() -> None:
+def test_a_field_lost_in_reading_is_reported() -> None:
     """Negative control: a field that is lost in reading is reported by name."""
     with pytest.raises(AssertionError, match=r"entry\.record\.step is lost"):
         assert_keeps({"record": {"step": "go"}}, {"record": {}}, "entry")
 
 
-def test_a_status_of_before_there_were_signals_has_empty_ones() -> None:
+def test_a_status_of_an_older_release_has_empty_signals() -> None:
     """The signals of a status from an older release, whose drivers may still run, are empty rather than a zero lag or a
     recent commit.
     """

@@ -106,14 +106,14 @@ def test_an_approval_is_recorded_with_who_and_why(job: Registered) -> None:
     assert "approve" in asked(job, OPERATION).done
 
 
-def test_declining_ends_the_deploy_with_the_persons_words(job: Registered) -> None:
+def test_a_decline_fails_the_task_with_the_persons_reason(job: Registered) -> None:
     """A decline fails the task with the person's reason, and the operation falls back."""
     with pytest.raises(DeployFailed, match="not approved by ada: looked at it"):
         record(said("Decline"))
     assert asked(job, OPERATION).fall_back == "not approved by ada: looked at it"
 
 
-def test_silence_is_no_approval(job: Registered) -> None:
+def test_an_answer_without_a_user_counts_as_declined(job: Registered) -> None:
     """An answer without a user, as Airflow sends it after the deadline, counts as declined, even if it contains an
     approval.
     """
@@ -122,7 +122,7 @@ def test_silence_is_no_approval(job: Registered) -> None:
 
 
 @pytest.mark.parametrize("option", ["Approve", "Decline"])
-def test_the_first_answer_counts(job: Registered, option: str) -> None:
+def test_a_second_answer_in_airflow_changes_nothing(job: Registered, option: str) -> None:
     """An answer in Airflow after one from the command line raises no error and changes nothing."""
     from_elsewhere(job, approved=True)
     record(said(option))
@@ -131,14 +131,14 @@ def test_the_first_answer_counts(job: Registered, option: str) -> None:
     assert (answer.approved, answer.by) == (True, "cli:eve")
 
 
-def test_an_answer_about_another_bundle_is_none(job: Registered) -> None:
+def test_an_answer_about_a_different_bundle_is_not_recorded(job: Registered) -> None:
     """An answer about a different bundle fails the task and is not recorded."""
     with task_fails("not dddddddddddd"):
         record(said("Approve"), bundle="d" * 64)
     assert asked(job, OPERATION).approval is None
 
 
-def test_an_abort_needs_no_answer(job: Registered) -> None:
+def test_an_approval_does_not_override_an_abort(job: Registered) -> None:
     """An approval does not override an abort of the operation and is not recorded."""
     abort = AbortRequested(operation=OPERATION, requested_by="eve", reason="wrong release")
     job.installation.journal(JOB, "test").append(lambda _: abort)
@@ -147,7 +147,7 @@ def test_an_abort_needs_no_answer(job: Registered) -> None:
     assert asked(job, OPERATION).approval is None
 
 
-def test_a_rebuilt_output_is_let_through_by_a_person(rebuilt: Registered) -> None:
+def test_an_answer_about_a_rebuilt_output_is_recorded_as_a_review(rebuilt: Registered) -> None:
     """An answer about a rebuilt output is recorded as a review up to the compared batch, and not as an approval of the
     state.
     """
@@ -159,14 +159,14 @@ def test_a_rebuilt_output_is_let_through_by_a_person(rebuilt: Registered) -> Non
     assert {"compare", "review"} <= after.done.keys()
 
 
-def test_a_rebuilt_output_that_is_declined_never_serves(rebuilt: Registered) -> None:
+def test_a_declined_review_of_a_rebuilt_output_falls_back(rebuilt: Registered) -> None:
     """A declined review fails the task and makes the operation fall back."""
     with pytest.raises(DeployFailed, match="not approved by ada: these sums are wrong"):
         record(said("Decline", reason="these sums are wrong"), Step.REVIEW)
     assert asked(rebuilt, OPERATION).fall_back == "not approved by ada: these sums are wrong"
 
 
-def test_an_answer_about_state_lets_no_output_through(rebuilt: Registered) -> None:
+def test_an_answer_before_the_output_comparison_is_refused(rebuilt: Registered) -> None:
     """An answer that is given before the outputs were compared is refused, because the person has not seen how they
     differ.
     """
@@ -177,7 +177,7 @@ def test_an_answer_about_state_lets_no_output_through(rebuilt: Registered) -> No
         answer_approval(rebuilt.installation, JOB, "op-early", approved=True, by="cli:eve", reason="in a hurry")
 
 
-def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registered) -> None:
+def test_a_repeated_answer_about_state_does_not_approve_the_output(rebuilt: Registered) -> None:
     """A repeated answer about the state is not accepted for the output: an answer about the output must name it."""
     from streamkeeper.errors import OperationRefused
 
@@ -233,7 +233,7 @@ def ask_them(step: Step = Step.APPROVE) -> Any:
     return deferred.value
 
 
-def test_airflow_itself_lets_only_those_answer_whose_answer_counts(
+def test_airflow_rejects_answers_of_users_who_are_not_listed(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A real Airflow rejects an answer by REST from a user who is not listed, and accepts one from a listed user id.
@@ -249,7 +249,7 @@ def test_airflow_itself_lets_only_those_answer_whose_answer_counts(
 
 
 @pytest.mark.parametrize("approvers", ["ada", "cli:root", "ada,cli:ada"])
-def test_a_list_of_which_nobody_is_left_is_not_everybody(
+def test_an_empty_list_of_approvers_does_not_allow_everybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_of: list[dict[str, Any]], approvers: str
 ) -> None:
     """If no approver remains in the list, Airflow still receives a list that is not empty, which it would treat as
@@ -268,7 +268,7 @@ def test_a_list_of_which_nobody_is_left_is_not_everybody(
 
 
 @pytest.mark.parametrize("option", ["Approve", "Decline"])
-def test_who_may_not_answer_is_not_heard_and_the_question_stays(
+def test_an_answer_of_an_unauthorized_user_leaves_the_question_open(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
     """An answer from a user who may not answer is not recorded even if Airflow accepts it, and the question stays open
@@ -286,7 +286,7 @@ def test_who_may_not_answer_is_not_heard_and_the_question_stays(
     assert asked(job, OPERATION).approval.by == "ada"
 
 
-def test_who_is_called_like_the_command_lines_user_is_not_them(
+def test_an_airflow_user_named_like_a_command_line_approver_may_not_answer(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An Airflow user whose name equals that of a command-line approver may not answer. Negative control: an answer
@@ -299,7 +299,7 @@ def test_who_is_called_like_the_command_lines_user_is_not_them(
     answer_approval(site_of(job), JOB, OPERATION, approved=True, by="cli:eve", reason="seen")
 
 
-def test_what_another_task_left_is_no_answer(job: Registered) -> None:
+def test_an_answer_forged_in_an_xcom_is_ignored(job: Registered) -> None:
     """An answer that was forged in an XCom is ignored, and the question counts as declined."""
     from streamkeeper.orchestration.approvals import AnswerOperator
 
@@ -313,7 +313,7 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
 
 
 @pytest.mark.parametrize("option", ["Approve", "Decline"])
-def test_a_task_that_is_cleared_after_an_answer_asks_nobody_again(
+def test_a_task_cleared_after_an_answer_returns_the_recorded_answer(
     job: Registered, asked_of: list[dict[str, Any]], option: str
 ) -> None:
     """A task that is cleared after an answer asks no question and returns the recorded answer, which a different user
@@ -327,14 +327,14 @@ def test_a_task_that_is_cleared_after_an_answer_asks_nobody_again(
     assert (asked(job, OPERATION).approval.by, asked(job, OPERATION).approval.approved) == ("ada", option == "Approve")
 
 
-def test_a_task_that_is_cleared_before_an_answer_asks_again(job: Registered, asked_of: list[dict[str, Any]]) -> None:
+def test_a_task_cleared_before_an_answer_repeats_the_question(job: Registered, asked_of: list[dict[str, Any]]) -> None:
     """Negative control: a task that is cleared before an answer asks the question a second time."""
     ask_them()
     ask_them()
     assert len(asked_of) == 2
 
 
-def test_approvers_are_told_by_the_notifiers(
+def test_a_notifier_receives_the_question_with_deadline_and_link(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A notifier receives, over a real socket, the question, the deadline, the approvers, the cost of a rollback, the
@@ -366,7 +366,7 @@ def test_approvers_are_told_by_the_notifiers(
     )
 
 
-def test_a_notifier_that_fails_keeps_nobody_from_being_asked(
+def test_a_failing_notifier_does_not_prevent_the_question(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failing notifier, or an unreadable setting of notifiers, does not prevent the question."""
@@ -380,7 +380,7 @@ def test_a_notifier_that_fails_keeps_nobody_from_being_asked(
     assert len(asked_of) == 3
 
 
-def test_where_the_risk_was_accepted_nobody_is_asked_about_state(job: Registered) -> None:
+def test_an_answer_about_state_is_refused_if_the_risk_is_accepted(job: Registered) -> None:
     """An answer about the state is refused if the request accepts the risk, because it would have no effect."""
     from streamkeeper.errors import OperationRefused
 
@@ -409,7 +409,7 @@ def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Regist
         assert words in text
 
 
-def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
+def test_the_question_about_state_shows_reason_finding_cost_and_command(job: Registered) -> None:
     """The question about the state shows the reason, the finding, the snapshot, the cost of a rollback and the command
     to answer with.
     """
@@ -427,7 +427,7 @@ def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
         assert words in text
 
 
-def test_the_journal_answers_only_what_it_knows(job: Registered) -> None:
+def test_the_trigger_finds_a_decision_only_once_the_journal_has_one(job: Registered) -> None:
     """The waiting trigger finds no answer in the journal while the question is open, and the decision once it is
     recorded.
     """
@@ -440,7 +440,7 @@ def test_the_journal_answers_only_what_it_knows(job: Registered) -> None:
     assert (answer["chosen_options"], answer["responded_by_user"]) == (["Approve"], None)
 
 
-def test_the_trigger_travels_with_all_it_needs(job: Registered) -> None:
+def test_a_deserialized_trigger_waits_for_the_same_question(job: Registered) -> None:
     """A trigger that is recreated from its serialized form waits for the same question."""
     from airflow.sdk import ParamsDict
 

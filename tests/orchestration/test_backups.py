@@ -60,7 +60,9 @@ def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered)
 
 
 @pytest.mark.parametrize(("found", "most", "shares"), [(0, 9, []), (1, 9, [1]), (9, 9, [1] * 9), (25, 10, [2, 3] * 5)])
-def test_more_queries_than_tasks_are_shared_out(found: int, most: int, shares: list[int]) -> None:
+def test_queries_are_distributed_evenly_over_a_limited_number_of_tasks(
+    found: int, most: int, shares: list[int]
+) -> None:
     """Queries are distributed in order over a limited number of tasks, whose sizes differ by at most one."""
     from streamkeeper.orchestration.query_tasks import share_out
 
@@ -71,7 +73,7 @@ def test_more_queries_than_tasks_are_shared_out(found: int, most: int, shares: l
 
 
 @pytest.mark.filterwarnings("ignore:Using `httpx`")
-def test_airflow_takes_no_list_of_a_task_for_each_of_many_queries() -> None:
+def test_airflow_rejects_a_mapped_task_for_each_of_many_queries() -> None:
     """Airflow's API server rejects a list of 1,500 mapped tasks, so that as many queries are distributed over
     ``MOST_TASKS`` tasks.
     """
@@ -85,7 +87,7 @@ def test_airflow_takes_no_list_of_a_task_for_each_of_many_queries() -> None:
     assert len(share_out([f"job{number:04d}/q" for number in range(1500)], most=MOST_TASKS)) == MOST_TASKS
 
 
-def test_a_share_goes_on_after_a_query_that_failed(job: Registered) -> None:
+def test_a_task_backs_up_its_other_queries_after_one_failed(job: Registered) -> None:
     """After a query of a task has failed, the other queries are still backed up, and the task fails with the error of
     the failed ones.
     """
@@ -131,7 +133,7 @@ def test_a_query_without_a_commit_is_skipped(job: Registered) -> None:
     assert judge()
 
 
-def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) -> None:
+def test_a_missing_or_emptied_checkpoint_with_snapshots_fails_its_task(job: Registered) -> None:
     """A missing or emptied checkpoint with snapshots fails both tasks with the restore command, rather than count as a
     new one.
     """
@@ -152,7 +154,7 @@ def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) ->
         back_up()
 
 
-def test_every_deployed_query_is_found_or_those_of_one_job(job: Registered) -> None:
+def test_the_form_selects_all_deployed_queries_or_those_of_one_job(job: Registered) -> None:
     """An empty form selects all deployed queries, a job selects its own, and an unknown job is refused with the known
     ones.
     """
@@ -215,7 +217,7 @@ def test_an_error_is_kept_with_the_task() -> None:
     assert instance.pushed["error"].startswith("STREAMKEEPER_HOME is not set")
 
 
-def test_a_long_capture_is_heard_of_every_five_seconds() -> None:
+def test_the_progress_of_a_long_capture_is_logged_every_five_seconds() -> None:
     """The progress of a capture is logged every five seconds, so that a short one logs nothing, however many files it
     has.
     """
@@ -232,7 +234,7 @@ def test_a_long_capture_is_heard_of_every_five_seconds() -> None:
     ]
 
 
-def test_a_backup_ends_before_what_it_builds_on_may_be_pruned() -> None:
+def test_a_backup_deadline_is_shorter_than_the_protection_from_a_prune() -> None:
     """The deadline of a backup task is shorter than the time for which a capture's objects are protected from a
     prune.
     """

@@ -57,7 +57,9 @@ def skipped(dag: Any, branch: str, taken: str) -> set[str]:
         ),
     ],
 )
-def test_what_is_not_taken_is_skipped_at_once(dag: Any, branch: str, taken: str, left_out: set[str]) -> None:
+def test_a_branch_skips_every_path_that_it_does_not_follow(
+    dag: Any, branch: str, taken: str, left_out: set[str]
+) -> None:
     """A branch skips the other paths to their end, except for tasks that the taken path leads to and tasks outside the
     graph.
     """

@@ -30,7 +30,7 @@ def _connection() -> Any:
     ("field", "value"),
     [("password", "s3cret"), ("login", "keeper"), ("host", "db"), ("port", "5432"), ("extra.token", "t0ken")],
 )
-def test_a_field_is_its_value(field: str, value: str) -> None:
+def test_a_connection_field_is_read_as_text(field: str, value: str) -> None:
     """Each field that a reference may name is read as text."""
     from streamkeeper.orchestration.connections import read_field
 
@@ -45,7 +45,7 @@ def test_the_whole_connection_is_a_uri() -> None:
 
 
 @pytest.mark.parametrize("field", ["passwrod", "extra.missing", "extra."])
-def test_what_is_not_there_is_named_without_any_value(field: str) -> None:
+def test_a_missing_connection_field_is_named_without_any_value(field: str) -> None:
     """The error about a missing field names the reference and contains no value of the connection."""
     from streamkeeper.orchestration.connections import read_field
 
@@ -83,7 +83,7 @@ def test_a_spark_connection_names_a_master(monkeypatch: pytest.MonkeyPatch, writ
         (None, "there is no Airflow connection 'cluster'"),
     ],
 )
-def test_a_connection_that_cannot_be_used_is_refused(
+def test_an_unusable_spark_connection_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, written: str | None, told: str
 ) -> None:
     """A Spark connection that is missing or unusable is refused by name, rather than replaced by a default cluster."""

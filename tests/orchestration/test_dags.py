@@ -107,7 +107,7 @@ def test_parsing_loads_nothing_heavy(seen: dict[str, Any]) -> None:
     assert seen["seconds"] < 5
 
 
-def test_a_heavy_import_would_be_seen(tmp_path: Path) -> None:
+def test_a_heavy_import_in_a_dag_file_is_found(tmp_path: Path) -> None:
     """Negative control: a DAG file that imports pandas at its top is found by the same check."""
     (tmp_path / "dags").mkdir()
     text = "import pandas\nfrom airflow.sdk import dag\n@dag(schedule=None)\ndef heavy(): ...\nheavy()\n"
@@ -121,7 +121,7 @@ def test_a_dag_survives_serialisation(seen: dict[str, Any]) -> None:
         assert dag["again"] == sorted(dag["tasks"])
 
 
-def test_conventions_hold(seen: dict[str, Any]) -> None:
+def test_every_dag_and_task_follows_the_conventions(seen: dict[str, Any]) -> None:
     """Every DAG has tags and documentation and does not catch up; every task has 5 retries and the policy that retries
     only temporary errors.
     """
@@ -205,7 +205,7 @@ def test_every_step_of_the_table_has_its_task(seen: dict[str, Any], dag: str, st
     assert tasks["takeover.handover"]["step"] == max(HANDED_OVER).name
 
 
-def test_a_graph_that_differs_from_the_table_is_told() -> None:
+def test_a_graph_that_differs_from_the_step_table_is_reported() -> None:
     """Negative control: a step without a task, a task with a different name and tasks in the wrong order are
     reported.
     """
@@ -284,7 +284,7 @@ def test_backups_drills_and_prunes_read_like_the_runbook(seen: dict[str, Any]) -
     assert (drill["drill"]["mapped"], drill["drill"]["at_once"]) == (True, 1)
 
 
-def test_scheduled_dags_run_alone_and_not_for_ever(seen: dict[str, Any]) -> None:
+def test_scheduled_dags_have_one_active_run_and_a_time_limit(seen: dict[str, Any]) -> None:
     """Each scheduled DAG has one active run at most, and each of its tasks has a time limit."""
     for name, schedule in SCHEDULES.items():
         assert seen["dags"][name]["schedule"] == schedule

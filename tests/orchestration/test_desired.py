@@ -46,7 +46,7 @@ def start(job: str = JOB) -> None:
     StartOperator(task_id="start").execute(context_of(Task(), job=job, reason="maintenance"))
 
 
-def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
+def test_a_stop_is_recorded_with_its_requester_and_reason(job: Registered) -> None:
     """A stop is recorded with its requester and reason; a second stop is skipped with a sentence about the first."""
     from airflow.sdk.exceptions import AirflowSkipException
 
@@ -68,7 +68,7 @@ def test_the_drivers_last_lines_are_in_the_tasks_log(job: Registered, capsys: py
     assert "hunter22" not in told
 
 
-def test_bad_input_is_one_clear_line(job: Registered) -> None:
+def test_an_invalid_stop_or_start_fails_with_one_clear_line(job: Registered) -> None:
     """A stop or a start of an unknown job, or of one with an open operation, fails with a single clear line."""
     for task in (stop, start):
         with task_fails("job nope is not known"):

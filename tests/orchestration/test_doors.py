@@ -72,14 +72,14 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_both_doors_ask_for_the_same(verb: str) -> None:
+def test_form_and_command_have_the_same_fields(verb: str) -> None:
     """Form and command have the same fields, except for the listed ones."""
     form, options = set(form_of(verb)), set(options_of(verb))
     assert (options - form, form - options) == (ONLY_TYPED.get(verb, set()), ONLY_IN_THE_FORM.get(verb, set()))
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_is_left_out_means_the_same(verb: str) -> None:
+def test_form_and_command_have_the_same_defaults(verb: str) -> None:
     """Each shared field has the same default in form and command, except for the job and the reason, which Airflow
     always requires.
     """
@@ -89,7 +89,7 @@ def test_what_is_left_out_means_the_same(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_both_doors_say_the_same(verb: str) -> None:
+def test_form_and_command_have_the_same_field_descriptions(verb: str) -> None:
     """Each shared field has the same description in form and command, apart from Markdown backticks."""
     otherwise = SAID_OTHERWISE.get(verb, set())
     said = {
@@ -102,7 +102,7 @@ def test_both_doors_say_the_same(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_both_doors_offer_the_same_choices(verb: str) -> None:
+def test_form_and_command_offer_the_same_choices(verb: str) -> None:
     """Each field with choices offers the same values in form and command."""
     for name, field, option in shared(verb):
         if "enum" in field.schema:

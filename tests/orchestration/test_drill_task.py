@@ -75,7 +75,7 @@ def test_the_newest_snapshot_is_drilled_until_it_is_verified(job: Registered, dr
     assert drills.done == ["s0001", "s0002"]
 
 
-def test_a_named_snapshot_is_drilled_whatever_is_known_of_it(job: Registered, drills: Drills) -> None:
+def test_a_snapshot_requested_by_name_is_drilled_even_if_verified(job: Registered, drills: Drills) -> None:
     """A snapshot that is requested by name is drilled even if it is verified; an unknown name is refused with the
     existing snapshots.
     """
@@ -88,7 +88,7 @@ def test_a_named_snapshot_is_drilled_whatever_is_known_of_it(job: Registered, dr
         run(**{**named, "snapshot": "s0009"})
 
 
-def test_a_failed_drill_fails_its_task_and_is_tried_again_by_the_next_run(job: Registered, drills: Drills) -> None:
+def test_a_failed_drill_fails_its_task_and_is_retried_by_the_next_run(job: Registered, drills: Drills) -> None:
     """A failed drill fails its task with the drill's message and a report, and the next run repeats the drill."""
     from streamkeeper.orchestration.drill_task import DrillFailed, DrillOperator
 

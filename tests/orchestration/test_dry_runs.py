@@ -72,7 +72,7 @@ def left(job: Registered) -> list[str]:
     return sorted([*job.installation.store.list(""), *files])
 
 
-def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
+def test_a_dry_run_with_a_mistyped_param_leaves_nothing_in_store_or_home(job: Registered) -> None:
     """A dry run with a mistyped param fails in its first and last task and in the asset event with the same sentence,
     and leaves nothing in the store or the home.
     """
@@ -101,7 +101,7 @@ def announce(run: Run, asked: Any) -> dict[str, Any]:
     return told
 
 
-def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) -> None:
+def test_the_tasks_of_a_dry_run_share_one_temporary_installation(job: Registered) -> None:
     """All tasks and triggers of a dry run use one temporary installation that the last task removes, and the store has
     no record of the job. Negative control: a deploy is recorded.
     """
@@ -136,7 +136,7 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
         begun.run()
 
 
-def test_every_task_of_a_run_finds_the_same_place(job: Registered) -> None:
+def test_every_task_of_a_run_finds_the_same_temporary_installation(job: Registered) -> None:
     """Every task of a run finds the same temporary installation by the operation's name; a different run has a
     different one.
     """

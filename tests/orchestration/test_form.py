@@ -46,7 +46,7 @@ def test_defaults_are_those_of_the_request(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_is_left_empty_is_the_serving_releases(
+def test_empty_params_and_conf_are_inherited_from_the_current_release(
     tmp_path: Path, given: dict[str, Any], inherits: tuple[bool, bool]
 ) -> None:
     """Empty params and an empty conf are inherited from the current release, each on its own, unless ``inherit`` is off
@@ -122,7 +122,7 @@ def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
     assert set(deploy_form(tmp_path)) == asked
 
 
-def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:
+def test_the_main_fields_come_first_outside_collapsed_sections(tmp_path: Path) -> None:
     """The main fields come first and outside the collapsed sections."""
     from streamkeeper.orchestration.form import deploy_form
 
@@ -133,7 +133,7 @@ def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:
     assert {section for section in sections.values() if section} == {"Switching", "Deadlines and open operations"}
 
 
-def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
+def test_a_completed_rollback_form_produces_a_rollback_request(tmp_path: Path) -> None:
     """A completed rollback form produces a request of the kind Rollback with the same values and defaults."""
     from streamkeeper.orchestration.form import read_request, rollback_form
 
@@ -172,7 +172,7 @@ def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_wrong_field_never_becomes_a_run(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_an_invalid_field_fails_the_schema_and_creates_no_run(tmp_path: Path, wrong: dict[str, Any]) -> None:
     """An invalid field fails the schema's validation, so that no run is created."""
     from airflow.sdk.exceptions import ParamValidationError
 
@@ -180,7 +180,7 @@ def test_a_wrong_field_never_becomes_a_run(tmp_path: Path, wrong: dict[str, Any]
         _fill(tmp_path, {**GOOD, **wrong})
 
 
-def test_no_number_is_changed_by_the_page_that_takes_it(tmp_path: Path) -> None:
+def test_no_field_declares_a_bound_that_airflow_would_silently_apply(tmp_path: Path) -> None:
     """No field declares a minimum, a maximum or a maximum length, because Airflow's page would silently change a value
     to the bound, such as 1.5 to 1.
     """
@@ -193,9 +193,7 @@ def test_no_number_is_changed_by_the_page_that_takes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("reason", "taken"), [("", True), ("why", False), ("a disk broke", True), ("x" * 1001, False)])
-def test_a_reason_may_be_left_out_of_a_recovery_and_is_one_where_it_is_given(
-    tmp_path: Path, reason: str, taken: bool
-) -> None:
+def test_a_recovery_accepts_an_empty_reason_but_no_invalid_one(tmp_path: Path, reason: str, taken: bool) -> None:
     """A recovery accepts an empty reason, because a diagnosis changes nothing, but rejects one that is too short or too
     long.
     """
@@ -208,7 +206,7 @@ def test_a_reason_may_be_left_out_of_a_recovery_and_is_one_where_it_is_given(
 
 
 @pytest.mark.parametrize("reason", ["why", "x" * 1001], ids=len)
-def test_a_template_that_becomes_no_reason_is_refused_in_one_line(reason: str) -> None:
+def test_a_templated_reason_of_invalid_length_is_refused_in_one_line(reason: str) -> None:
     """A templated reason that is rendered too short or too long is refused in one line, because the form's schema does
     not check templates.
     """
@@ -220,7 +218,7 @@ def test_a_template_that_becomes_no_reason_is_refused_in_one_line(reason: str) -
         task.asked(context_of(Instance()))
 
 
-def test_examples_come_from_one_look_at_the_jobs_root(tmp_path: Path) -> None:
+def test_the_suggested_jobs_are_the_job_files_of_the_folder(tmp_path: Path) -> None:
     """The suggested jobs are the job files of the folder; a missing folder yields none and no error."""
     from streamkeeper.orchestration.form import list_job_examples
 
@@ -230,7 +228,7 @@ def test_examples_come_from_one_look_at_the_jobs_root(tmp_path: Path) -> None:
     assert list_job_examples(tmp_path / "missing") == []
 
 
-def test_a_request_that_cannot_be_is_refused_by_name() -> None:
+def test_a_value_of_a_wrong_type_is_refused_with_its_field_name() -> None:
     """A value of a wrong type that has passed the schema is refused with the name of its field."""
     from streamkeeper.orchestration.form import read_request
 
@@ -238,7 +236,7 @@ def test_a_request_that_cannot_be_is_refused_by_name() -> None:
         read_request({**GOOD, "drain_s": "soon"}, requested_by="ada")
 
 
-def test_a_key_that_the_form_does_not_have_is_refused_by_name() -> None:
+def test_an_unknown_conf_key_is_refused_with_the_likely_field() -> None:
     """A misspelt key in the run's conf, which Airflow accepts, is refused by name with the likely field."""
     from streamkeeper.orchestration.tasks import refuse_unknown_fields
 

@@ -137,7 +137,7 @@ def test_the_page_has_its_templates_and_files(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("checkout", [True, False], ids=["the checkout's file", "control: one that does not look"])
-def test_with_a_plugins_folder_too_there_is_still_one_plugin(installed: Installed, checkout: bool) -> None:
+def test_wheel_and_plugins_folder_together_load_one_plugin(installed: Installed, checkout: bool) -> None:
     """An Airflow with the wheel and the checkout's plugins folder has one plugin and no error. Negative control: a
     plugin file without that precaution causes a plugin error.
     """

@@ -49,7 +49,7 @@ def page(operator: Any) -> str:
     return PageLink().get_link(operator, ti_key=key).removeprefix(FLEET)
 
 
-def test_a_task_leads_to_the_page_of_what_it_is_about(dag: Any) -> None:
+def test_a_tasks_button_leads_to_the_page_of_its_operation_or_job(dag: Any) -> None:
     """A task's button leads to the page of its operation, its job or the fleet; a dry run, or a task without an
     operation, leads to the fleet's page.
     """
@@ -78,7 +78,7 @@ def test_a_task_leads_to_the_page_of_what_it_is_about(dag: Any) -> None:
         assert page(stop) == "jobs/orders"
 
 
-def test_a_task_leads_to_its_runs_report_and_outcome(dag: Any) -> None:
+def test_a_tasks_buttons_lead_to_the_report_and_outcome_of_its_run(dag: Any) -> None:
     """A task's buttons lead to the task that reports before any change, or to itself if it makes the report, and to the
     task that finishes the run.
     """
@@ -91,7 +91,7 @@ def test_a_task_leads_to_its_runs_report_and_outcome(dag: Any) -> None:
     assert links(dag.get_task("assess")) == ("assess/xcom", "finish/xcom")
 
 
-def test_each_deploy_of_a_dag_has_its_own(dag: Any) -> None:
+def test_each_deploy_of_a_dag_has_links_to_its_own_tasks(dag: Any) -> None:
     """With two deploys in one DAG, the buttons of a task, even of a nested one, lead to the tasks of its own task
     group.
     """
@@ -104,7 +104,7 @@ def test_each_deploy_of_a_dag_has_its_own(dag: Any) -> None:
         assert links(dag.get_task(name)) == ("deploy_sales.assess/xcom", "deploy_sales.finish/xcom")
 
 
-def test_a_task_alone_leads_to_itself_and_nowhere_else(dag: Any) -> None:
+def test_a_task_outside_a_deploy_links_only_to_its_own_report(dag: Any) -> None:
     """A task outside a deploy leads to its own report, a mapped one to its own instance, and has no button to an
     outcome.
     """

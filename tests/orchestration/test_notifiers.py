@@ -69,7 +69,7 @@ def post(url: str) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 404, 500])
-def test_a_webhook_that_answers_otherwise_has_not_got_it(server: tuple[str, list[str]], status: int) -> None:
+def test_a_webhook_that_answers_a_redirect_or_error_fails(server: tuple[str, list[str]], status: int) -> None:
     """A webhook that answers with a redirect or an error status fails; the redirect is not followed, and the error
     names host and status but not the address.
     """
@@ -80,7 +80,7 @@ def test_a_webhook_that_answers_otherwise_has_not_got_it(server: tuple[str, list
     assert asked == ["POST"]
 
 
-def test_a_webhook_that_answers_200_has_got_it(server: tuple[str, list[str]]) -> None:
+def test_a_webhook_that_answers_200_succeeds(server: tuple[str, list[str]]) -> None:
     """Negative control: a webhook that answers 200 succeeds."""
     url, asked = server
     post(f"{url}/200/{TOKEN}")
@@ -98,7 +98,7 @@ def test_a_webhook_that_answers_200_has_got_it(server: tuple[str, list[str]]) ->
         (f"{__name__}.Strict", f"https://hooks.example.org/post?key={TOKEN}"),
     ],
 )
-def test_no_failure_shows_what_a_notifier_was_given(notifier: str, url: str) -> None:
+def test_a_notifiers_failure_message_contains_no_secret_argument(notifier: str, url: str) -> None:
     """The failure message of a notifier, which the index and the fleet's page show, does not contain its secret
     arguments.
     """
@@ -111,7 +111,7 @@ def test_no_failure_shows_what_a_notifier_was_given(notifier: str, url: str) -> 
     assert "Error: " in failed or "InvalidInput: " in failed or "InvalidURL: " in failed
 
 
-def test_without_the_mask_it_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_mask_the_failure_message_contains_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without the mask the failure message contains the secret; with it, text that is not part of an
     argument stays readable.
     """

@@ -149,7 +149,7 @@ def test_the_example_of_the_docs_deploys_a_job(played: dict[str, Any]) -> None:
 
 
 @pytest.mark.spark
-def test_what_comes_before_a_deploy_has_to_succeed(played: dict[str, Any]) -> None:
+def test_a_failed_upstream_task_prevents_the_deploy(played: dict[str, Any]) -> None:
     """When the task upstream of a deploy fails, nothing is deployed, the group fails with ``no operation was opened``,
     and the downstream task does not run.
     """
@@ -163,7 +163,7 @@ def test_what_comes_before_a_deploy_has_to_succeed(played: dict[str, Any]) -> No
 
 
 @pytest.mark.spark
-def test_a_refused_deploy_fails_its_group_and_says_so_with_the_asset(played: dict[str, Any]) -> None:
+def test_a_refused_deploy_fails_its_group_and_updates_only_the_operations_asset(played: dict[str, Any]) -> None:
     """A refused deploy fails its group, the downstream task does not run, only the operations asset is updated (outcome
     ``refused``, with the operation and its sentence), and the asset of a successful deploy is not updated.
     """
@@ -179,7 +179,7 @@ def test_a_refused_deploy_fails_its_group_and_says_so_with_the_asset(played: dic
 
 
 @pytest.mark.spark
-def test_groups_of_one_dag_are_apart(played: dict[str, Any]) -> None:
+def test_groups_of_one_dag_skip_and_fail_independently(played: dict[str, Any]) -> None:
     """Of two groups in one DAG, the one behind a false short circuit is skipped entirely, and the one behind a failed
     task fails on its own.
     """
@@ -193,7 +193,7 @@ def test_groups_of_one_dag_are_apart(played: dict[str, Any]) -> None:
     assert run["left"]["error"]["copy.finish"] == "no operation was opened"
 
 
-def test_a_field_that_there_is_not_is_an_import_error() -> None:
+def test_an_unknown_or_missing_request_field_is_an_import_error() -> None:
     """A misspelt request field fails when the DAG is parsed, with a suggestion of the right name; so does a missing
     required field.
     """
@@ -208,7 +208,7 @@ def test_a_field_that_there_is_not_is_an_import_error() -> None:
             StopOperator(task_id="stop", request={"job": "orders"})
 
 
-def test_what_is_left_out_is_as_in_an_untouched_form() -> None:
+def test_omitted_request_fields_have_the_defaults_of_the_form() -> None:
     """A group's request has the form's defaults for every field that is not passed, and templates are accepted in any
     field of the request.
     """

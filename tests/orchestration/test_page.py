@@ -89,7 +89,7 @@ def test_the_page_has_an_entry_in_the_bar_and_a_tab_of_runs(seen: dict[str, Any]
     assert (tab["href"], tab["destination"]) == ("/flow/streamkeeper/runs?dag={DAG_ID}&run={RUN_ID}", "dag_run")
 
 
-def test_nobody_sees_it_without_a_session(seen: dict[str, Any]) -> None:
+def test_requests_without_a_valid_session_are_rejected(seen: dict[str, Any]) -> None:
     """Requests without a session or with a forged one are rejected, every role that may read the DAG sees the page, and
     responses carry the content security policy.
     """
@@ -106,7 +106,7 @@ def test_nobody_sees_it_without_a_session(seen: dict[str, Any]) -> None:
         assert 'href="/flow/streamkeeper/"' in told["text"]
 
 
-def test_a_viewer_may_run_nothing_with_or_without_a_button(seen: dict[str, Any]) -> None:
+def test_a_viewer_can_start_no_run_even_by_a_direct_post(seen: dict[str, Any]) -> None:
     """A viewer has only the right to see the page, and a DAG run that a viewer posts by hand returns 403. Control: the
     posts of other roles pass the authorization.
     """
@@ -117,7 +117,7 @@ def test_a_viewer_may_run_nothing_with_or_without_a_button(seen: dict[str, Any])
     assert (posted["user"], posted["op"], posted["admin"]) == (404, 404, 404), "no DAG was parsed here"
 
 
-def test_the_installation_is_the_one_that_there_is_now(seen: dict[str, Any]) -> None:
+def test_an_installation_created_later_appears_in_the_next_view(seen: dict[str, Any]) -> None:
     """An installation created after the API server first read it appears in the next view, while an unchanged
     installation is not opened a second time.
     """
@@ -127,14 +127,14 @@ def test_the_installation_is_the_one_that_there_is_now(seen: dict[str, Any]) -> 
     assert made
 
 
-def test_a_setting_that_is_wrong_is_told_on_the_page(seen: dict[str, Any]) -> None:
+def test_a_missing_setting_is_named_on_a_503_page(seen: dict[str, Any]) -> None:
     """A missing setting produces a 503 page that contains the name of the setting."""
     status, text = seen["unset"]
     assert status == 503
     assert "STREAMKEEPER_HOME is not set" in text
 
 
-def test_what_stands_behind_a_page_is_imported_when_it_is_asked_for(seen: dict[str, Any]) -> None:
+def test_loading_the_plugin_imports_neither_application_nor_installation(seen: dict[str, Any]) -> None:
     """Loading the plugin, which every Airflow process and task does, imports neither the page application nor the
     installation module.
     """

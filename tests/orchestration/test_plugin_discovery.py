@@ -87,7 +87,7 @@ def test_one_plugin_is_found_and_nothing_else_is_run(tmp_path: Path) -> None:
     assert seen["replaced"] == []
 
 
-def test_without_the_ignore_file_the_trap_springs(tmp_path: Path) -> None:
+def test_without_airflowignore_package_files_run_under_bare_names(tmp_path: Path) -> None:
     """Negative control: without ``.airflowignore``, Airflow runs the files of the package under their bare names,
     including one that shadows a standard library module.
     """
@@ -111,7 +111,9 @@ def test_without_the_ignore_file_the_trap_springs(tmp_path: Path) -> None:
     ],
     ids=["everybody an admin on the loopback", "control: not on the loopback", "control: with a login"],
 )
-def test_foreign_hosts_are_refused_where_nobody_logs_in(tmp_path: Path, settings: dict[str, str], refused: int) -> None:
+def test_foreign_host_names_are_refused_when_airflow_has_no_login(
+    tmp_path: Path, settings: dict[str, str], refused: int
+) -> None:
     """A request with a foreign host name is refused with 400 when everyone is an admin on the loopback interface; an
     Airflow with a login or on another interface accepts all host names.
     """

@@ -55,7 +55,9 @@ def test_a_dry_run_shows_the_list_and_removes_nothing(job: Registered) -> None:
     assert job.catalogue.numbers() == [1, 2]
 
 
-def test_a_prune_keeps_what_its_own_policy_keeps(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_explicit_policy_overrides_the_policy_of_the_installation(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A prune without a policy of its own follows the installation's policy, an explicit policy overrides it, and
     dropped snapshots are deleted.
     """
@@ -66,7 +68,7 @@ def test_a_prune_keeps_what_its_own_policy_keeps(job: Registered, monkeypatch: p
     assert job.catalogue.numbers() == [2]
 
 
-def test_what_cannot_be_planned_fails_the_task_after_the_rest_was_done(job: Registered) -> None:
+def test_a_damaged_series_fails_the_task_after_intact_series_are_pruned(job: Registered) -> None:
     """A damaged series is named and fails the task, but the intact series is pruned first; a dry run fails because of
     it as well.
     """
@@ -100,7 +102,7 @@ def test_bad_input_is_refused_before_anything_is_planned(job: Registered) -> Non
     assert job.catalogue.numbers() == [1, 2]
 
 
-def test_a_very_long_report_is_cut_and_says_so(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_over_the_limit_is_cut_and_refers_to_the_log(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report over the length limit is cut and refers to the task's log for the remaining lines."""
     from streamkeeper.orchestration import tasks
 

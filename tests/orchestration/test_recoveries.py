@@ -96,7 +96,7 @@ def said(run: Run, option: str, user: dict[str, str] | None = ADA) -> None:
     AcceptOperator(task_id="accept", diagnosed="diagnose", params=answer_form()).execute_complete(context(run), event)
 
 
-def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
+def test_a_diagnosis_reports_its_findings_without_opening_an_operation(job: Registered) -> None:
     """With the action ``diagnose``, the run pushes the findings as its report and goes straight to its last task,
     without approval and without opening an operation.
     """
@@ -107,7 +107,7 @@ def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
     assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
-def test_a_dry_run_tells_the_price_of_its_action_and_ends(job: Registered) -> None:
+def test_a_dry_run_reports_what_its_action_would_lose(job: Registered) -> None:
     """A dry run reports what restoring the named snapshot would lose, without approval and without opening an
     operation; a dry run of an impossible action is refused.
     """
@@ -121,7 +121,7 @@ def test_a_dry_run_tells_the_price_of_its_action_and_ends(job: Registered) -> No
         diagnose(Run(), action="restart", dry_run=True)
 
 
-def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered) -> None:
+def test_a_recovery_with_loss_needs_approval_and_records_the_approver(job: Registered) -> None:
     """A recovery that loses data needs approval, and its operation records the approver whom Airflow names, their
     reason, and the effects that they were shown.
     """
@@ -141,7 +141,9 @@ def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered)
     ("option", "user", "told"),
     [("Decline", ADA, "ada: kept for a year"), ("Approve", None, "no answer in time"), ("Decline", None, "no answer")],
 )
-def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[str, str] | None, told: str) -> None:
+def test_a_declined_or_expired_approval_opens_no_operation(
+    job: Registered, option: str, user: dict[str, str] | None, told: str
+) -> None:
     """A declined approval, an expired deadline and an approval without a user open no operation."""
     run = Run()
     diagnose(run)
@@ -152,7 +154,7 @@ def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[
     assert OPERATION not in job.installation.journal(JOB, "test").state().operations
 
 
-def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
+def test_a_recovery_that_bypasses_the_approval_task_is_refused(job: Registered) -> None:
     """Negative control of the branch: starting the recovery without passing the approval task is refused by the
     operation itself.
     """
@@ -162,7 +164,7 @@ def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
         start(run)
 
 
-def test_what_another_task_left_is_no_answer(job: Registered) -> None:
+def test_an_approval_forged_in_another_tasks_xcom_is_not_accepted(job: Registered) -> None:
     """An approval forged as another task's XCom value is not accepted, even when the XCom also marks the approval as
     unnecessary.
     """
@@ -177,7 +179,9 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
     assert OPERATION not in job.installation.journal(JOB, "test").state().operations
 
 
-def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_listed_approver_other_than_the_requester_may_accept_a_loss(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only an approver with the listed name and id may accept a loss, and not the person who requested the recovery.
     Negative control: the remaining approver's answer opens the operation.
     """
@@ -199,7 +203,7 @@ def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest
     assert recover.accepted_by == "bob"
 
 
-def test_airflow_itself_lets_only_those_accept_whose_answer_counts(
+def test_the_approval_request_is_assigned_only_to_eligible_approvers(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Airflow's approval request is assigned only to eligible approvers, excluding the requester, and its text names
@@ -227,7 +231,7 @@ def test_airflow_itself_lets_only_those_accept_whose_answer_counts(
     assert "the question counts as declined. May answer: bob." in question["body"]
 
 
-def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
+def test_the_watch_and_status_report_a_recovery_that_awaits_approval(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watch and ``status`` report a recovery that waits for approval, until it is answered; the watch stops at the
@@ -262,7 +266,7 @@ def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
     assert told(70) == (False, False)
 
 
-def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
+def test_an_approval_of_altered_effects_is_refused(job: Registered) -> None:
     """An approval counts for the effects that were announced: if the announcement was altered to promise less loss, the
     approval is refused and no operation is opened.
     """
@@ -274,7 +278,7 @@ def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
     assert OPERATION not in job.installation.journal(JOB, "test").state().operations
 
 
-def test_what_loses_nothing_asks_nobody(job: Registered) -> None:
+def test_a_restore_without_loss_needs_no_approval(job: Registered) -> None:
     """A restore from a snapshot that contains every committed batch opens its operation without approval."""
     run = Run()
     job.report(committed=7)
@@ -309,7 +313,7 @@ def test_an_action_that_is_not_possible_fails_with_the_reason(job: Registered) -
         diagnose(Run(), snapshot="s0001")
 
 
-def test_every_field_of_the_form_reaches_what_is_asked(tmp_path: Path) -> None:
+def test_every_field_of_the_form_reaches_the_recovery_request(tmp_path: Path) -> None:
     """Every field of the form reaches the recovery request, and the form's defaults equal those of the command line."""
     from airflow.sdk import ParamsDict
 

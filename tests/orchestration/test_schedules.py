@@ -14,7 +14,7 @@ VARIABLE = "STREAMKEEPER_BACKUP_SCHEDULE"
     ("text", "schedule"),
     [("", "@hourly"), ("never", None), ("None", None), ("*/5 * * * *", "*/5 * * * *"), (" @daily ", "@daily")],
 )
-def test_a_schedule_is_read(text: str, schedule: str | None) -> None:
+def test_the_schedule_variable_sets_or_disables_scheduled_runs(text: str, schedule: str | None) -> None:
     """An unset or empty variable means the default schedule, and ``never`` or ``None`` disables scheduled runs."""
     from streamkeeper.orchestration.schedules import read_schedule
 
@@ -23,7 +23,7 @@ def test_a_schedule_is_read(text: str, schedule: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["sometimes", "* * *", "61 * * * *"])
-def test_what_is_no_schedule_is_named(text: str) -> None:
+def test_an_invalid_schedule_is_refused_with_its_variable_and_value(text: str) -> None:
     """An invalid schedule is refused with one line that contains the variable, its value and a remedy."""
     from streamkeeper.orchestration.schedules import read_schedule
 

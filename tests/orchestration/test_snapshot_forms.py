@@ -30,7 +30,7 @@ def fill(kind: str, values: dict[str, Any]) -> dict[str, Any]:
     return dict(form.validate())
 
 
-def test_an_empty_form_means_everything() -> None:
+def test_an_empty_form_selects_every_job_and_the_default_policy() -> None:
     """An empty form, as in a scheduled run, selects every job and query and the default policy and grace period."""
     from streamkeeper.orchestration.snapshot_forms import (
         PruneRequest,
@@ -78,7 +78,7 @@ def test_every_field_reaches_the_request() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_field_never_becomes_a_run(kind: str, wrong: dict[str, Any]) -> None:
+def test_an_invalid_field_is_rejected_by_the_schema_of_the_form(kind: str, wrong: dict[str, Any]) -> None:
     """The form's schema rejects an invalid field, so that no run is created and the REST API can return 400."""
     from airflow.sdk.exceptions import ParamValidationError
 
@@ -96,7 +96,7 @@ def test_a_wrong_field_never_becomes_a_run(kind: str, wrong: dict[str, Any]) -> 
     ],
     ids=str,
 )
-def test_fields_that_do_not_go_together_are_named(params: dict[str, Any], said: str) -> None:
+def test_inconsistent_fields_are_refused_by_name(params: dict[str, Any], said: str) -> None:
     """A field that lacks the field that it depends on, or has an invalid value, is refused with one line that names
     it.
     """

@@ -49,7 +49,7 @@ def proof_of(job: Registered) -> str:
     return job.installation.journal(JOB, "test").state().instances[DRIVER].proof
 
 
-def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:
+def test_a_statement_is_recorded_only_with_accept(job: Registered) -> None:
     """Without ``accept`` the run fails with the risks of the statement and records nothing; with it, the statement is
     recorded with its author and reason.
     """
@@ -70,7 +70,7 @@ def test_a_task_that_was_killed_after_the_record_succeeds_when_it_is_cleared(job
         state(accept=True, reason="another reason")
 
 
-def test_what_can_be_known_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_about_a_provable_termination_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement about a driver whose termination can be proven on this machine is refused and not recorded."""
     job = install(tmp_path, monkeypatch)
     with task_fails("can be proven here"):
@@ -78,7 +78,7 @@ def test_what_can_be_known_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     assert proof_of(job) == ""
 
 
-def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
+def test_a_run_without_a_user_cannot_record_a_statement(job: Registered) -> None:
     """A run that no user triggered, such as a scheduled one, cannot record a statement."""
     from streamkeeper.orchestration.statements import StateDeadOperator
 
@@ -89,7 +89,7 @@ def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
     assert proof_of(job) == ""
 
 
-def test_the_copy_is_taken_after_the_statement(job: Registered) -> None:
+def test_the_checkpoint_is_copied_only_after_the_statement(job: Registered) -> None:
     """The copy of the checkpoint fails before the statement is recorded and creates a snapshot afterwards."""
     from streamkeeper.orchestration.statements import CopyForkOperator
 

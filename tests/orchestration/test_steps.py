@@ -89,7 +89,7 @@ def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, st
         StepOperator(task_id="a_step", step=step, **CARRIED).work(context())
 
 
-def test_a_run_that_left_its_operation_open_says_so_with_the_asset() -> None:
+def test_a_failed_run_with_an_open_operation_updates_the_asset_with_open() -> None:
     """When the operation has no outcome, the failure announcement updates the asset with the outcome ``open`` without
     reading the store.
     """
@@ -101,7 +101,7 @@ def test_a_run_that_left_its_operation_open_says_so_with_the_asset() -> None:
     assert (told["job"], told["operation"], told["outcome"]) == (JOB, OPERATION, "open")
 
 
-def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Registered) -> None:
+def test_the_rest_task_finishes_when_only_an_approval_is_outstanding(job: Registered) -> None:
     """The rest task finishes as soon as only a person's approval is outstanding, and leaves the approval to the next
     task.
     """
@@ -112,7 +112,7 @@ def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Regist
     assert "approve" not in asked(job, OPERATION).done
 
 
-def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
+def test_a_recorded_approval_is_not_requested_a_second_time(job: Registered) -> None:
     """An approval task whose operation is already approved returns the recorded answer instead of requesting it a
     second time.
     """
@@ -126,7 +126,7 @@ def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
     ]
 
 
-def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None:
+def test_the_shadow_step_defers_during_the_dual_run_of_a_different_job(job: Registered) -> None:
     """While a different job is in a dual run, the shadow step defers with a message that names it, and carries the time
     waited so far through each deferral.
     """
@@ -147,7 +147,7 @@ def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None
     assert not asked(job, OPERATION).abort
 
 
-def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Registered) -> None:
+def test_an_event_of_a_different_trigger_only_causes_a_new_check(job: Registered) -> None:
     """An event that belongs to a different trigger, which Airflow on SQLite can deliver because it reuses trigger ids,
     only makes the task check again.
     """
@@ -163,7 +163,7 @@ def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Regist
     assert "told" in (deferred.value.kwargs or {})
 
 
-def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> None:
+def test_a_wait_for_a_different_dual_run_is_aborted_after_its_time_limit(job: Registered) -> None:
     """Waiting for a different job's dual run is aborted after the time allowed for catching up, and the operation's
     sentence names that job.
     """
@@ -178,7 +178,7 @@ def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> Non
 
 
 @pytest.mark.parametrize(("waited_s", "asleep_s"), [(0.0, 3.0), (12.0, 12.0), (500.0, 30.0), (598.0, 2.2)])
-def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asleep_s: float) -> None:
+def test_the_catch_up_check_runs_soon_and_then_less_often(waited_s: float, asleep_s: float) -> None:
     """The catch-up check runs soon at first and then less often, at most every 30 s, and never later than just past the
     deadline.
     """
@@ -192,7 +192,7 @@ def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asle
     assert task.asleep_s(progress) == pytest.approx(asleep_s)
 
 
-def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> None:
+def test_the_fall_back_is_skipped_while_the_current_release_is_unaffected(job: Registered) -> None:
     """The fall-back task is skipped while the operation has not affected the current release."""
     from airflow.sdk.exceptions import AirflowSkipException
 

@@ -71,7 +71,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     return Scene(tmp_path)
 
 
-def test_standby_is_news_while_standby_is_awaited(scene: Scene) -> None:
+def test_a_step_that_awaits_standby_is_woken_by_standby(scene: Scene) -> None:
     """A step that waits for the standby is woken when the driver reaches standby, and not by its earlier heartbeats."""
     watch = scene.watch(Step.STANDBY)
     before = watch.look()
@@ -81,7 +81,7 @@ def test_standby_is_news_while_standby_is_awaited(scene: Scene) -> None:
     assert watch.look() != before
 
 
-def test_only_the_first_trigger_is_news_while_it_is_awaited(scene: Scene) -> None:
+def test_a_step_that_awaits_the_first_commit_is_woken_by_the_first_trigger(scene: Scene) -> None:
     """A step that waits for the first commit is woken by the first completed trigger, and not when the driver leaves
     standby.
     """
@@ -95,7 +95,7 @@ def test_only_the_first_trigger_is_news_while_it_is_awaited(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize("step", [Step.STANDBY, Step.FIRST_COMMIT, Step.FALL_BACK])
-def test_an_end_is_always_news(scene: Scene, step: Step) -> None:
+def test_the_exit_of_a_driver_wakes_every_waiting_step(scene: Scene, step: Step) -> None:
     """The exit of a driver wakes every step that waits for that driver."""
     watch = scene.watch(step)
     before = watch.look()
@@ -103,7 +103,7 @@ def test_an_end_is_always_news(scene: Scene, step: Step) -> None:
     assert watch.look() != before
 
 
-def test_an_answer_is_news(scene: Scene) -> None:
+def test_the_answer_to_an_approval_wakes_the_waiting_step(scene: Scene) -> None:
     """The answer to an approval wakes the step that waits for it."""
     watch = scene.watch(Step.APPROVE)
     before = watch.look()
@@ -112,7 +112,7 @@ def test_an_answer_is_news(scene: Scene) -> None:
     assert watch.look() != before
 
 
-def test_a_shadow_is_news_once_it_finds_nothing_more_to_read(scene: Scene) -> None:
+def test_the_catch_up_step_is_woken_by_the_first_trigger_without_new_input(scene: Scene) -> None:
     """The catch-up step is woken by the first trigger that finds no new input, and not by each batch or by further
     empty triggers.
     """
@@ -128,7 +128,7 @@ def test_a_shadow_is_news_once_it_finds_nothing_more_to_read(scene: Scene) -> No
     assert watch.look() == near
 
 
-def test_a_comparison_is_news(scene: Scene) -> None:
+def test_a_reported_comparison_wakes_the_waiting_step(scene: Scene) -> None:
     """The step that waits for compared outputs is woken when the driver reports the comparison."""
     watch = scene.watch(Step.COMPARE)
     scene.tell(DriverState.SHADOW)
@@ -137,7 +137,7 @@ def test_a_comparison_is_news(scene: Scene) -> None:
     assert watch.look() != before
 
 
-def test_the_end_of_the_probation_is_news_and_no_trigger_before(scene: Scene) -> None:
+def test_the_probation_step_is_woken_only_after_the_requested_triggers(scene: Scene) -> None:
     """The probation step is woken once the requested number of triggers after the first one has completed, and by no
     earlier trigger.
     """
@@ -154,7 +154,7 @@ def test_the_end_of_the_probation_is_news_and_no_trigger_before(scene: Scene) ->
 
 
 @pytest.mark.parametrize("step", [Step.FIRST_COMMIT, Step.PROBATION])
-def test_a_query_that_fails_again_and_again_is_news(scene: Scene, step: Step) -> None:
+def test_a_second_failure_of_a_query_wakes_the_waiting_steps(scene: Scene, step: Step) -> None:
     """A single failure of a query wakes no step, while a second one wakes the first-commit and probation steps, so that
     a broken release falls back at once.
     """
@@ -165,7 +165,7 @@ def test_a_query_that_fails_again_and_again_is_news(scene: Scene, step: Step) ->
     assert watch.look() != before
 
 
-def test_an_abort_is_news(scene: Scene) -> None:
+def test_an_abort_request_wakes_the_waiting_step(scene: Scene) -> None:
     """A request to abort the operation wakes the step that waits for the driver."""
     watch = scene.watch(Step.STANDBY)
     before = watch.look()

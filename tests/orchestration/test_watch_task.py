@@ -67,7 +67,9 @@ def watch(airflow: Airflow | None = None, **form: Any) -> tuple[str, dict[str, A
     return sentence, context["outlet_events"][HEALTH].extra
 
 
-def test_a_pass_leaves_the_index_and_the_asset(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_reports_the_same_symptoms_in_its_index_and_asset_event(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pass of the watch reports the same jobs and symptoms in its sentence, in the index and in the asset's event."""
     monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
     sentence, extra = watch()
@@ -119,7 +121,7 @@ def test_incidents_reach_a_mail_server_and_a_webhook_once(
     assert "How to fix: the watch restarts it" in _html(mails[0])
 
 
-def test_a_message_of_an_airflow_without_an_address_has_no_link(
+def test_a_notification_has_no_link_without_a_base_url(
     job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
 ) -> None:
     """Without a base URL of Airflow, a notification contains no link to the job's page."""
@@ -164,7 +166,7 @@ def test_a_notifier_that_fails_is_logged_and_tried_again(
         assert any(told in line for line in index.failed), index.failed
 
 
-def test_an_operation_goes_on_only_after_its_run_has_ended(job: Registered) -> None:
+def test_an_operation_is_continued_only_after_its_dag_run_has_finished(job: Registered) -> None:
     """The watch continues an open operation only after Airflow reports that the DAG run that carries it has
     finished.
     """
@@ -194,7 +196,7 @@ def test_a_dry_run_writes_nothing(job: Registered) -> None:
     assert list(job.installation.store.list("incidents/")) == []
 
 
-def test_a_setting_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_watch_acts_setting_is_refused_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """``STREAMKEEPER_WATCH_ACTS`` accepts only yes or no, and any other value is refused with one line."""
     from streamkeeper.orchestration.watch_task import read_acts
 
@@ -212,7 +214,7 @@ def test_a_setting_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -
         ('{"notifier": "c.D"}', ["c.D#1"]),
     ],
 )
-def test_notifiers_are_named_alike_in_every_pass(text: str, names: list[str]) -> None:
+def test_notifiers_have_stable_names_across_passes(text: str, names: list[str]) -> None:
     """Every notifier gets a stable name from its class path and position, so that each pass can tell which notifiers
     have already sent an incident.
     """

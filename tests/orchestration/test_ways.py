@@ -137,7 +137,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("no way back", [*BEGIN, *FAILED]),
     ],
 )
-def test_only_the_chosen_groups_run_and_the_end_always_does(played: dict[str, Any], play: str, ran: list[str]) -> None:
+def test_only_the_chosen_groups_and_the_last_task_run(played: dict[str, Any], play: str, ran: list[str]) -> None:
     """For every path through the DAG, the tasks of the chosen groups run in their order, the last task always runs, and
     no task is left without a state.
     """
@@ -152,7 +152,7 @@ def test_only_the_chosen_groups_run_and_the_end_always_does(played: dict[str, An
 @pytest.mark.parametrize(
     ("play", "state"), [("resume", "success"), ("over", "upstream_failed"), ("not asked for", "skipped")]
 )
-def test_what_comes_after_a_deploy_comes_after_one_that_succeeded(
+def test_the_state_of_the_last_task_equals_the_result_of_the_deploy(
     played: dict[str, Any], play: str, state: str
 ) -> None:
     """The state of the last task ``done`` equals the result of the deploy, even though the failure announcement itself
@@ -161,7 +161,7 @@ def test_what_comes_after_a_deploy_comes_after_one_that_succeeded(
     assert played[play]["states"]["done"] == state
 
 
-def test_a_way_that_was_not_taken_is_skipped_and_not_failed(played: dict[str, Any]) -> None:
+def test_tasks_on_a_path_that_was_not_chosen_are_skipped_and_not_failed(played: dict[str, Any]) -> None:
     """Tasks on a path that was not chosen are ``skipped``, while tasks that could not run after a failure are
     ``upstream_failed``.
     """
@@ -204,7 +204,7 @@ AFTER_BACKUP = {Step.SHADOW: "dual_run"}
     ],
     ids=["resume", "handoff", "back", "opaque", "rebuild", "opaque and rebuild", "given up", "over"],
 )
-def test_the_branch_follows_the_ways(operation: OperationState, first: str, then: str) -> None:
+def test_the_branch_follows_the_record_of_the_operation(operation: OperationState, first: str, then: str) -> None:
     """The journal's record of the operation alone decides which task group the run continues with, before and after a
     backup.
     """

@@ -69,7 +69,7 @@ def resume(task: Any, deferred: Any, instance: Instance) -> Any:
     )
 
 
-def test_it_goes_back_and_fails_by_name_when_no_worker_was_right(job: Registered) -> None:
+def test_a_task_without_a_right_worker_fails_after_its_chances_with_the_machine(job: Registered) -> None:
     """The task returns to the queue at most ``CHANCES`` times, then fails with the name of the right machine and the
     command to run there, which is also pushed as the run's error.
     """
@@ -85,7 +85,7 @@ def test_it_goes_back_and_fails_by_name_when_no_worker_was_right(job: Registered
     assert AWAY in instance.pushed["error"]
 
 
-def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) -> None:
+def test_a_backup_over_two_machines_completes_each_series_on_its_own_machine(job: Registered) -> None:
     """A backup task for two series on different machines completes each on its own machine and does not repeat the
     series that is already finished.
     """
@@ -104,7 +104,7 @@ def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) 
     assert "contains batch 7" in resume(share(), deferred, Instance())
 
 
-def test_on_the_right_machine_it_goes_on(job: Registered) -> None:
+def test_a_requeued_task_succeeds_on_the_right_machine(job: Registered) -> None:
     """A task that was returned to the queue twice succeeds on the worker that has the checkpoint directory."""
     instance = Instance()
     deferred = put_back(lambda: backup().execute(context_of(instance)))
@@ -115,7 +115,7 @@ def test_on_the_right_machine_it_goes_on(job: Registered) -> None:
 
 
 @pytest.mark.parametrize("executor", ["LocalExecutor", "LocalExecutor,mine:path.to.LocalExecutor"])
-def test_where_there_is_one_machine_it_fails_at_once(
+def test_the_task_fails_at_once_with_a_local_executor(
     job: Registered, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
     """With a local executor, the task fails at once, because no worker on a different machine can run it."""
@@ -135,7 +135,7 @@ class Away:
         job.runner.elsewhere = AWAY
 
 
-def test_a_wait_goes_on_with_the_time_that_it_has_waited(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requeued_wait_keeps_the_time_already_waited(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiting task that moves to a different worker keeps the time that it has already waited, so that its deadline
     does not start anew.
     """
@@ -157,7 +157,7 @@ def test_a_wait_goes_on_with_the_time_that_it_has_waited(job: Registered, monkey
     assert type(deferred.trigger)(event={"waited_s": 5.0}, pause_s=2.0).serialize()[1]["pause_s"] == 2.0
 
 
-def test_a_persons_answer_is_not_lost(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_approval_answer_survives_the_return_to_the_queue(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the approval task returns to the queue, the person's answer survives Airflow's serialization and reaches the
     next worker unchanged.
     """
@@ -186,7 +186,7 @@ def test_a_persons_answer_is_not_lost(job: Registered, monkeypatch: pytest.Monke
     assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
-def test_a_pause_counts_as_waited() -> None:
+def test_the_pause_before_requeueing_is_added_to_the_waited_time() -> None:
     """The pause before a task returns to the queue is added to ``waited_s`` in the event; an event without that field
     is not changed.
     """
@@ -199,7 +199,9 @@ def test_a_pause_counts_as_waited() -> None:
     assert asyncio.run(fire({"chosen_options": ["Approve"]})) == [{"chosen_options": ["Approve"]}]
 
 
-def test_a_stop_looks_for_the_drivers_machine_first(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_first_returns_to_the_queue_to_find_the_drivers_machine(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stop first returns to the queue to find the driver's machine; without attempts left, it records the stop and
     fails because the driver cannot be proven dead from this machine.
     """
@@ -218,7 +220,7 @@ def test_a_stop_looks_for_the_drivers_machine_first(job: Registered, monkeypatch
     assert job.installation.journal(JOB, "test").state().stopped is not None
 
 
-def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> None:
+def test_only_a_directory_lost_on_this_machine_misses_the_objective(job: Registered) -> None:
     """A checkpoint on a different machine's disk is reported but does not count as a missed objective, while a
     directory that is lost on this machine does.
     """
@@ -233,7 +235,7 @@ def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> Non
     assert len(list(missed_objectives(job.installation, [f"{JOB}/{QUERY}"], said.append))) == 1
 
 
-def test_a_store_of_its_own_on_each_machine_is_named(job: Registered) -> None:
+def test_an_operation_missing_from_this_machines_store_fails_with_advice(job: Registered) -> None:
     """A task whose operation is missing from this machine's store fails with advice to set one shared
     ``STREAMKEEPER_STORE``.
     """

@@ -78,7 +78,7 @@ def test_every_response_has_the_headers(page: FastAPI, path: str, who: str) -> N
     assert headers["Cache-Control"] == ("private, max-age=86400" if path == "/static/page.css" else "no-store")
 
 
-def test_a_page_that_fails_has_them_too() -> None:
+def test_a_failing_page_has_the_security_headers_and_hides_the_error() -> None:
     """An unexpected error returns 500 with the security headers, refers to Airflow's log, and does not reveal the text
     of the error.
     """
@@ -153,7 +153,7 @@ def test_no_template_has_a_script_or_style_of_its_own() -> None:
         assert text.count("<script") == text.count("<script src="), path
 
 
-def test_a_part_is_what_the_page_shows(page: FastAPI) -> None:
+def test_a_requested_part_has_the_same_markup_as_in_the_page(page: FastAPI) -> None:
     """A requested part is the same markup as in the whole page, and an unknown part returns 400."""
     whole, part = get(page, "/").text, get(page, "/?part=jobs").text
     assert "<table" in part
@@ -162,7 +162,7 @@ def test_a_part_is_what_the_page_shows(page: FastAPI) -> None:
     assert get(page, "/?part=nothing").status_code == 400
 
 
-def test_a_room_beside_it_is_added_by_its_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_router_of_a_module_becomes_part_of_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A router that a module's ``router_of`` returns becomes part of the application, with its error pages and
     headers.
     """

@@ -64,7 +64,7 @@ def labels(site: Installation, state: JobState, may: Callable[[Right, str], bool
     ],
     ids=["serves", "its driver ended", "stopped", "first release", "forgotten", "never served"],
 )
-def test_a_button_is_there_where_it_means_something(
+def test_a_job_offers_only_buttons_that_are_valid_in_its_state(
     site: Installation, state: JobState, runs: bool, offered: list[str]
 ) -> None:
     """A job offers only the buttons of operations that would not be refused at once in its state."""
@@ -89,7 +89,7 @@ def test_the_next_step_for_a_lost_node_is_a_button(site: Installation, rules: se
     assert labels(site, SERVED, reads, rules=rules) == []
 
 
-def test_while_an_operation_is_open_nothing_is_stopped(job: Registered) -> None:
+def test_stop_start_and_rollback_are_not_offered_during_an_operation(job: Registered) -> None:
     """While an operation is open, stop, start and rollback are not offered, but deploy and recover are."""
     ask(job, "op2", backup=False)
     assert [each.label for each in of(job).row] == ["Deploy", "Recover"]
@@ -124,7 +124,7 @@ def test_a_snapshot_is_restored_by_those_who_may_recover(site: Installation) -> 
 
 
 @pytest.mark.parametrize("task", ["backup.approve", "deploy_sales.our_question"])
-def test_an_answer_goes_to_the_task_that_asks(job: Registered, task: str) -> None:
+def test_the_approval_button_links_to_the_requesting_task(job: Registered, task: str) -> None:
     """The approval button links to the requesting task of the DAG run that carries the operation, whatever the task's
     id is.
     """
@@ -136,7 +136,7 @@ def test_an_answer_goes_to_the_task_that_asks(job: Registered, task: str) -> Non
     assert (found.question.objection, found.row[0].label, found.row[0].main) == ("", "Approve or decline", True)
 
 
-def test_an_output_is_asked_about_by_another_task(job: Registered) -> None:
+def test_the_approval_of_a_rebuilt_output_links_to_the_review_task(job: Registered) -> None:
     """An approval of a rebuilt output links to the review task of the dual run."""
     ask_about_output(job, "op2")
     carried(job, about=About.OUTPUT, task="dual_run.review")
@@ -146,7 +146,7 @@ def test_an_output_is_asked_about_by_another_task(job: Registered) -> None:
     assert "rebuilt output" in found.subject
 
 
-def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
+def test_a_user_who_may_not_approve_gets_a_reason_instead_of_a_button(job: Registered) -> None:
     """A user without the right in Airflow, outside the approvers, or excluded by four eyes gets a reason instead of the
     button, as does an operation run by the command line.
 
@@ -164,7 +164,7 @@ def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
     assert "another person must answer" in told(job)
 
 
-def test_a_run_whose_task_has_not_asked_yet_gets_no_answer(job: Registered) -> None:
+def test_no_approval_button_is_offered_before_the_task_has_requested_it(job: Registered) -> None:
     """Before the current run's task has requested the approval, the page offers no button; a request by a replaced run,
     or about a different subject, changes nothing.
     """
@@ -184,7 +184,7 @@ def told(job: Registered, may: Callable[[Right, str], bool] = everything, name: 
     return found.question.objection
 
 
-def test_nobody_is_asked_before_and_after(job: Registered) -> None:
+def test_no_approval_is_requested_before_the_state_is_backed_up(job: Registered) -> None:
     """Before the state is backed up, the page shows no approval request."""
     ask(job, "op2", backup=False)
     carried(job)

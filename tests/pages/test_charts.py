@@ -19,7 +19,7 @@ def told(chart: Chart) -> dict[str, tuple[float | None, ...]]:
     return {line.label: line.values for line in chart.lines}
 
 
-def test_what_a_source_does_not_tell_is_a_gap() -> None:
+def test_a_value_missing_from_a_source_is_a_gap_in_its_line() -> None:
     """A value that a source reports only at times becomes a line with gaps; unread records of several sources are
     added, and the lag is that of the slowest source.
     """
@@ -39,14 +39,14 @@ def test_a_query_without_state_has_no_chart_of_it() -> None:
     assert told(found["state_memory"]) == {"memory": (0.0, 3.0)}
 
 
-def test_a_query_that_has_nothing_to_read_is_drawn_at_zero() -> None:
+def test_an_up_to_date_query_is_drawn_at_zero() -> None:
     """A query that is up to date is drawn with lag and rates of zero instead of a gap."""
     found = charts_of(point(1, sources=(SourceSignals(source="a", lag_s=0.0),)))
     assert told(found["lag"]) == {"lag": (0.0,)}
     assert told(found["rates"]) == {"input": (0.0,), "processed": (0.0,)}
 
 
-def test_a_batch_is_held_against_its_trigger() -> None:
+def test_the_batch_chart_has_a_line_for_the_trigger_interval() -> None:
     """The batch chart contains a line for the trigger interval only if the query has one, and a value that is not a
     number is a gap.
     """
@@ -55,14 +55,14 @@ def test_a_batch_is_held_against_its_trigger() -> None:
     assert "trigger" not in told(charts_of(point(1, batch_s=1.5))["batch"])
 
 
-def test_time_goes_one_way_though_a_clock_was_set_back() -> None:
+def test_points_are_in_order_of_time_after_a_clock_was_set_back() -> None:
     """Points are drawn in the order of their times, each with its own values, even if the clock was set back."""
     (found,) = make_charts("i", History(queries={"q": (point(9, batch_s=1.0), point(4, batch_s=2.0))})).queries
     assert found.at == (4, 9)
     assert told(next(chart for chart in found.charts if chart.name == "batch"))["newest"] == (2.0, 1.0)
 
 
-def test_a_driver_that_has_just_begun_is_not_drawn_at_zero() -> None:
+def test_a_point_before_the_first_batch_is_a_gap_and_not_zero() -> None:
     """A point from before the first batch has a gap in the charts of batches and rates, but shows the unread input."""
     source = SourceSignals(source="a", lag_files=2)
     found = charts_of(point(1, batch=-1, trigger_s=5.0, sources=(source,)), point(2, input_rows_per_s=7.0))
@@ -76,13 +76,13 @@ def test_a_query_without_a_point_has_no_charts() -> None:
     assert make_charts("i", History(queries={"q": ()})) == JobCharts(instance="i")
 
 
-def test_a_value_in_a_table_is_as_short_as_it_can_be() -> None:
+def test_a_value_in_a_table_has_no_trailing_zeros() -> None:
     """A value in a table has no trailing zeros, has thousands separators, and is ``-`` if it is missing."""
     line = Line(label="rows", values=(None, 0.0, 1200.0, 1234567.25, 0.125, 100.0))
     assert [line.text(number) for number in range(6)] == ["-", "0", "1,200", "1,234,567.25", "0.125", "100"]
 
 
-def test_what_the_driver_before_has_measured_comes_before_a_gap() -> None:
+def test_measurements_of_the_previous_driver_are_drawn_before_a_gap() -> None:
     """The charts show the previous driver's measurements before a gap and the current driver's after it; where the two
     overlap, only the current driver's are shown.
     """
@@ -95,7 +95,7 @@ def test_what_the_driver_before_has_measured_comes_before_a_gap() -> None:
     assert newest == (3.0, None, 2.0, 4.0)
 
 
-def test_a_driver_that_has_measured_nothing_is_not_named() -> None:
+def test_a_previous_driver_without_measurements_is_not_named() -> None:
     """A previous driver without measurements, or with none from before the current driver's, is not named in the
     charts.
     """

@@ -98,7 +98,7 @@ def test_charts_follow_the_theme_and_the_width(page: Page, address: str) -> None
     wait_for("a narrower chart", lambda: (chart.bounding_box() or {"width": wide})["width"] < wide, timeout_s=30)
 
 
-def test_without_figures_the_tables_stand(page: Page, address: str) -> None:
+def test_tables_stay_readable_when_chart_data_cannot_be_loaded(page: Page, address: str) -> None:
     """When the chart data cannot be loaded, no chart is drawn and the tables remain readable. This is the negative
     control of the charts.
     """
@@ -121,7 +121,7 @@ def test_a_heavy_part_is_loaded_by_its_link(page: Page, address: str, complaints
     assert complaints == []
 
 
-def test_without_a_script_everything_is_there(browser: Browser, address: str) -> None:
+def test_figures_and_slow_parts_are_available_without_scripts(browser: Browser, address: str) -> None:
     """With scripts disabled, the figures are readable as tables, and the link of each slow part opens it as a page."""
     with browser.new_context(extra_http_headers={NAME: "ada"}, java_script_enabled=False) as context:
         page = context.new_page()

@@ -106,7 +106,7 @@ def sent(each: Input) -> Any:
             return each.value
 
 
-def test_a_deploy_is_filled_in_with_what_serves() -> None:
+def test_the_deploy_dialog_contains_params_and_conf_of_the_current_release() -> None:
     """The deploy dialog contains the current release's params and conf as JSON, marked so that untouched values are not
     sent.
     """
@@ -119,7 +119,7 @@ def test_a_deploy_is_filled_in_with_what_serves() -> None:
     assert "r0002 runs until" in dialog.sentence
 
 
-def test_a_first_release_is_filled_in_with_nothing() -> None:
+def test_the_deploy_dialog_of_a_job_without_a_release_has_empty_params() -> None:
     """The deploy dialog of a job without a release has empty params, which are not marked as those of the current
     release.
     """
@@ -127,7 +127,7 @@ def test_a_first_release_is_filled_in_with_nothing() -> None:
     assert (found["params"].value, found["params"].same) == ("", False)
 
 
-def test_a_secret_is_shown_as_a_reference_or_not_at_all() -> None:
+def test_a_secret_reference_is_shown_and_a_literal_secret_is_masked() -> None:
     """A secret reference is shown as it is, and a literal secret in a param, URL or conf value is masked. Negative
     control: plain values are shown.
     """
@@ -153,7 +153,7 @@ def test_a_secret_is_shown_as_a_reference_or_not_at_all() -> None:
     assert not {"hunter22", "opensesame", "swordfish"} & set(str(deploy_dialog(state)).replace('"', " ").split())
 
 
-def test_a_rollback_suggests_what_served_before() -> None:
+def test_the_rollback_dialog_suggests_earlier_releases_newest_first() -> None:
     """The rollback dialog suggests the earlier releases, the most recent first, without the current one."""
     state = replace(served(), served={"r0001": {}, "r0003": {}, "r0002": {}})
     dialog = rollback_dialog(state)
@@ -161,7 +161,7 @@ def test_a_rollback_suggests_what_served_before() -> None:
     assert "r0003 was before it" in dialog.sentence
 
 
-def test_a_snapshot_is_restored_by_its_name() -> None:
+def test_the_recover_dialog_for_a_snapshot_is_filled_in_with_its_name() -> None:
     """The recover dialog for a snapshot is filled in with the action, the query and the snapshot, and always sends the
     action.
     """
@@ -173,7 +173,7 @@ def test_a_snapshot_is_restored_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("action", ["", "diagnose", "<script>"])
-def test_an_action_that_is_none_is_a_restart(action: str) -> None:
+def test_a_missing_or_unknown_action_selects_restart(action: str) -> None:
     """A missing, unknown or ``diagnose`` action in the address selects restart, and the dialog never offers an unknown
     one.
     """

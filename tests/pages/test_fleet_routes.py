@@ -56,7 +56,7 @@ def cells(text: str) -> dict[str, dict[str, str]]:
     return {each[0]: dict(zip(header, each, strict=True)) for each in rows}
 
 
-def test_a_row_a_job(tmp_path: Path) -> None:
+def test_the_page_has_one_row_per_job(tmp_path: Path) -> None:
     """The page has a row for every job that is not forgotten, with all columns, a link to the job's page and a link to
     its open operation.
     """
@@ -78,7 +78,7 @@ def test_a_row_a_job(tmp_path: Path) -> None:
     assert "1 forgotten" in text
 
 
-def test_a_view_asks_the_store_once(tmp_path: Path) -> None:
+def test_a_view_of_1000_jobs_costs_one_store_request(tmp_path: Path) -> None:
     """A view of 1000 jobs makes exactly one request to the store, the one for the index."""
     site = make_site(tmp_path)
     leave_index(site, *(row(f"job_{number:04}") for number in range(1000)))
@@ -101,7 +101,7 @@ def test_a_view_asks_the_store_once(tmp_path: Path) -> None:
         ("sort=job&turned=1", ["gamma", "delta", "beta", "alpha"]),
     ],
 )
-def test_the_address_chooses(tmp_path: Path, query: str, found: list[str]) -> None:
+def test_the_query_string_filters_and_sorts_jobs(tmp_path: Path, query: str, found: list[str]) -> None:
     """The query string of the address filters and sorts the jobs without a script, empty fields are ignored, and the
     form shows the chosen values.
     """
@@ -121,14 +121,14 @@ def test_the_address_chooses(tmp_path: Path, query: str, found: list[str]) -> No
 
 
 @pytest.mark.parametrize("query", ["sort=password", "standing=well", "health=x", "page=0", "search=" + "x" * 201])
-def test_an_address_that_cannot_be_read_is_told(tmp_path: Path, query: str) -> None:
+def test_an_invalid_query_string_returns_400_with_the_field(tmp_path: Path, query: str) -> None:
     """An invalid query string returns 400 with one sentence that names the field."""
     answer = get(make_viewed(make_site(tmp_path)), f"/?{query}")
     assert answer.status_code == 400
     assert f"cannot be read: {query.split('=')[0]}:" in answer.text
 
 
-def test_without_an_index_the_way_out_is_told(tmp_path: Path) -> None:
+def test_the_page_explains_a_missing_or_unusable_index(tmp_path: Path) -> None:
     """Without a usable index (no pass yet, a different installation's, damaged, or a newer format), the page explains
     why and refreshes itself. Negative control: with a valid index, it shows the jobs.
     """
@@ -148,7 +148,7 @@ def test_without_an_index_the_way_out_is_told(tmp_path: Path) -> None:
     assert list(cells(get(page, "/").text)) == ["orders"], "negative control"
 
 
-def test_a_page_that_is_out_of_date_says_so(tmp_path: Path) -> None:
+def test_pages_are_marked_out_of_date_after_missed_passes(tmp_path: Path) -> None:
     """The fleet's and the job's page show the age of the last pass and are marked out of date when it is too old (400
     s). Negative control: a pass 60 s ago is not marked.
     """
@@ -163,7 +163,7 @@ def test_a_page_that_is_out_of_date_says_so(tmp_path: Path) -> None:
             assert bool(re.search(r"\b(1 min|[6-9]\d s) ago", text)) is not marked, (path, age_s)
 
 
-def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
+def test_markup_in_displayed_values_is_escaped(tmp_path: Path) -> None:
     """Markup in a cause, a reason, an owner, an error or a search is escaped and shown as text."""
     site = make_site(tmp_path)
     leave_index(
@@ -177,7 +177,7 @@ def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
     assert "<script>" not in text
 
 
-def test_an_index_of_before_there_were_rates_is_read(tmp_path: Path) -> None:
+def test_an_index_of_an_earlier_version_without_rates_is_read(tmp_path: Path) -> None:
     """An index of an earlier version, without owners and batch figures, is read: the missing values are shown as ``-``
     and the others as usual.
     """

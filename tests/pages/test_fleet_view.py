@@ -31,13 +31,13 @@ def names(found: FleetView) -> list[str]:
 
 
 @pytest.mark.parametrize("standing", list(JobStatus))
-def test_every_standing_has_a_row_and_a_tone(standing: JobStatus) -> None:
+def test_every_job_status_is_shown_in_words_and_not_by_colour_alone(standing: JobStatus) -> None:
     """Every status of a job is shown in words, and not by a colour alone."""
     assert shown(row(standing=standing)).standing == ("running" if standing is JobStatus.SERVING else standing.value)
     assert shown(row(standing=standing)).tone == TONES[standing]
 
 
-def test_a_row_says_what_serves_and_how_well() -> None:
+def test_a_row_shows_the_release_and_the_figures_of_the_worst_query() -> None:
     """A row shows the release, the owner, and the lag, batch duration against the trigger, rows, last commit and
     verified backup of the worst query.
     """
@@ -62,7 +62,7 @@ def test_a_row_says_what_serves_and_how_well() -> None:
     assert shown(row(queries={"b": QueryRow(batch_s=3.0)})).batch == "3.0 s", "availableNow has no trigger"
 
 
-def test_what_is_not_known_is_not_made_up() -> None:
+def test_unknown_values_are_shown_as_unknown() -> None:
     """Values that are unknown, as for a job that was never deployed or a check that failed, are shown as ``-`` or as
     not checked.
     """
@@ -72,7 +72,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert shown(row(unlooked={"status": "damaged"})).health == "not checked"
 
 
-def test_the_first_cause_is_told_with_its_heading() -> None:
+def test_an_unhealthy_job_shows_its_first_cause_and_runbook_heading() -> None:
     """An unhealthy job shows its severity, rule, query, cause and runbook heading, the number of further symptoms, and
     an error unless the cause already contains it.
     """
@@ -84,7 +84,7 @@ def test_the_first_cause_is_told_with_its_heading() -> None:
     assert shown(row(**wrong(cause="it ended: out of memory"), error=error)).error == "", "said once"
 
 
-def test_what_is_under_way_and_waits_for_a_person_is_told() -> None:
+def test_a_row_shows_the_open_operation_and_its_wait_for_approval() -> None:
     """A row shows the open operation's kind, step label, duration and wait for approval, and the desired release next
     to the current one.
     """
@@ -111,7 +111,7 @@ def test_what_is_under_way_and_waits_for_a_person_is_told() -> None:
         ({"search": "nothing"}, []),
     ],
 )  # fmt: skip
-def test_jobs_are_chosen(chosen: dict[str, object], found: list[str]) -> None:
+def test_the_filter_selects_jobs_by_each_criterion(chosen: dict[str, object], found: list[str]) -> None:
     """The filter selects jobs by health, status, open operation, owner, and words in the name, owner, operation or
     cause; forgotten jobs are never listed.
     """
@@ -139,7 +139,7 @@ def test_every_column_sorts_both_ways(column: str) -> None:
     assert there == [*reversed(back[: len(back) - len(last)]), *last]
 
 
-def test_the_worst_comes_first_when_a_column_is_asked_for() -> None:
+def test_sorting_by_a_figure_puts_the_worst_first() -> None:
     """Sorting by a figure puts the worst or largest value first: the most lag, the slowest batches, the most rows, the
     oldest commit, or no verified backup.
     """
@@ -162,7 +162,7 @@ def test_a_page_has_a_hundred_jobs() -> None:
     assert view(*rows).pages == 3
 
 
-def test_an_address_has_what_was_chosen_and_nothing_else() -> None:
+def test_a_filter_address_contains_only_values_that_differ_from_the_defaults() -> None:
     """The address of a filter contains the chosen values, escaped, and leaves out the defaults."""
     chosen = FleetFilter(search="a&b=ü", standing=JobStatus.NOT_DEPLOYED, sort="lag", turned=True)
     assert parse_qs(chosen.address(page=2).removeprefix("?")) == {
@@ -171,7 +171,7 @@ def test_an_address_has_what_was_chosen_and_nothing_else() -> None:
     assert FleetFilter().address() == "?"
 
 
-def test_a_watch_that_missed_passes_is_told() -> None:
+def test_an_index_older_than_the_limit_counts_as_out_of_date() -> None:
     """The age of the view is that of the index, never negative, and more than 180 s counts as out of date."""
     assert (view(row()).age_s, view(row()).stale) == (40, False)
     assert not view(row(), after_s=180).stale
@@ -179,7 +179,7 @@ def test_a_watch_that_missed_passes_is_told() -> None:
     assert view(row(), after_s=-5).age_s == 0
 
 
-def test_a_fresh_pass_by_another_watch_does_not_hide_a_dead_scheduler() -> None:
+def test_a_recent_pass_by_a_different_watch_does_not_hide_a_dead_scheduler() -> None:
     """The view is out of date if Airflow's own last pass is, even after a recent pass by a different watch, unless
     Airflow made no pass for more than 30 days.
     """

@@ -22,7 +22,7 @@ def view(*, now: float = AT + 30, **row: object) -> HealthView:
     return view_health(FleetIndex(number=1, started=AT - 5, rows=(found,)), "orders", now=now)
 
 
-def test_a_symptom_is_told_with_its_incident_and_what_was_done() -> None:
+def test_a_symptom_is_shown_with_its_incident_and_the_actions() -> None:
     """A symptom is shown with the start of its incident and the actions taken; a symptom of the same rule at a
     different query has no incident of its own.
     """
@@ -37,7 +37,7 @@ def test_a_symptom_is_told_with_its_incident_and_what_was_done() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "stale"), [(0.0, False), (179.0, False), (181.0, True)])
-def test_a_look_has_an_age(seconds: float, stale: bool) -> None:
+def test_the_age_of_the_last_check_is_shown_and_never_negative(seconds: float, stale: bool) -> None:
     """The age of the last check is shown, is never negative when clocks differ, and counts as out of date after 180
     s.
     """
@@ -46,7 +46,7 @@ def test_a_look_has_an_age(seconds: float, stale: bool) -> None:
     assert view(now=AT - 9).age_s == 0
 
 
-def test_what_was_never_looked_at_is_not_called_well() -> None:
+def test_a_job_that_was_never_checked_is_not_reported_as_healthy() -> None:
     """A job is reported as not yet checked before the first pass, and if it is missing from the last pass."""
     assert "no pass yet" in view_health(None, "orders", now=AT).unseen
     assert "is not in the last pass" in view_health(FleetIndex(number=1, started=AT), "orders", now=AT).unseen

@@ -82,7 +82,7 @@ def every_answer(page: FastAPI) -> list[httpx.Response]:
         ("log", (f"{DRIVER}.log", "an error: a word")),
     ],
 )
-def test_a_part_says_all_there_is(page: FastAPI, name: str, words: tuple[str, ...]) -> None:
+def test_each_part_shows_its_recorded_data(page: FastAPI, name: str, words: tuple[str, ...]) -> None:
     """Each part shows its data from the journal, the driver's folder, the watch's index, the objects and the log."""
     text = html.unescape(part(page, name))
     assert [each for each in words if each not in text] == []
@@ -104,7 +104,7 @@ def test_the_whole_page_has_every_part_and_loads_the_heavy_ones_on_demand(page: 
         assert "<html" in opened
 
 
-def test_the_heavy_parts_ask_the_store_nothing_until_they_are_wanted(job: WholeJob) -> None:
+def test_slow_parts_make_no_store_requests_until_opened(job: WholeJob) -> None:
     """The page makes a bounded number of requests to the store, as long as no slow part is opened. Negative control: an
     open part makes more.
     """
@@ -133,7 +133,7 @@ def test_markup_stays_text_everywhere(tmp_path: Path) -> None:
             assert html.escape(MARKUP) in part(page, name), name
 
 
-def test_nothing_steers_the_order_of_reading(tmp_path: Path) -> None:
+def test_characters_that_reverse_the_reading_direction_are_escaped(tmp_path: Path) -> None:
     """Characters that reverse the reading direction are shown as escape sequences, in a reason as in a log."""
     page = make_viewed(WholeJob(tmp_path, text="a\u202eb").installation)
     for name in ("standing", "timeline", "log", "health"):
@@ -153,7 +153,7 @@ def test_no_secret_is_on_any_part(job: WholeJob, page: FastAPI) -> None:
     assert LITERAL in log, "negative control: it was there to be shown"
 
 
-def test_a_job_is_known_or_said_not_to_be(page: FastAPI) -> None:
+def test_an_unknown_or_invalid_job_name_returns_404(page: FastAPI) -> None:
     """An unknown job, an invalid name and a path that leads out of the store each return 404."""
     answer = get(page, "/jobs/nope")
     assert (answer.status_code, "job nope is not known" in answer.text) == (404, True)
@@ -174,7 +174,7 @@ def test_a_job_is_known_or_said_not_to_be(page: FastAPI) -> None:
         ("?part=timeline&before=1", 200),
     ],
 )
-def test_what_cannot_be_asked_is_said(page: FastAPI, query: str, status: int) -> None:
+def test_an_unknown_part_returns_404_and_an_invalid_position_400(page: FastAPI, query: str, status: int) -> None:
     """An unknown part returns 404 and a position that is not a number returns 400, while any number is accepted."""
     assert get(page, f"/jobs/{JOB}{query}").status_code == status
 
@@ -184,7 +184,7 @@ def damage(job: WholeJob, key: str) -> None:
     job.installation.store.replace(key, b"{")
 
 
-def test_a_manifest_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:
+def test_a_damaged_manifest_is_reported_in_place_of_the_plan(job: WholeJob, page: FastAPI) -> None:
     """A damaged manifest is reported in place of the query's plan, and checkpoints, offsets and the rest of the page
     remain.
     """
@@ -197,7 +197,7 @@ def test_a_manifest_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page
     assert "its content does not match the hash in its name" in part(page, "readers")
 
 
-def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:
+def test_a_damaged_driver_status_is_reported_in_its_place(job: WholeJob, page: FastAPI) -> None:
     """A damaged driver status is reported in its place, plans and health remain, and no unread input is shown."""
     damage(job, f"control/{JOB}/{DRIVER}/status.json")
     text = get(page, f"/jobs/{JOB}").text
@@ -216,7 +216,9 @@ def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: 
         ("charts", f"control/{JOB}/{DRIVER}/history.json", "has recorded no measurements yet"),
     ],
 )
-def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str, key: str, told: str) -> None:
+def test_damage_to_the_data_of_one_part_is_reported_within_that_part(
+    job: WholeJob, page: FastAPI, name: str, key: str, told: str
+) -> None:
     """Damage to the data of one part is reported within that part, and the page around it remains available."""
     objects = {
         "report": object_key(JOB, "reports", job.state.operations[OPERATION].report, ".json"),
@@ -228,7 +230,7 @@ def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str,
     assert get(page, f"/jobs/{JOB}" + ("" if name in ALWAYS else f"?open={name}")).status_code == 200
 
 
-def test_a_driver_whose_log_is_elsewhere_or_gone(job: WholeJob, page: FastAPI) -> None:
+def test_the_log_part_reports_a_log_that_is_missing_on_this_machine(job: WholeJob, page: FastAPI) -> None:
     """When the driver's log is missing on this machine, the log part reports that no machine is recorded as having
     started the driver.
     """
@@ -236,7 +238,7 @@ def test_a_driver_whose_log_is_elsewhere_or_gone(job: WholeJob, page: FastAPI) -
     assert f"no machine has recorded that it started {DRIVER}" in part(page, "log")
 
 
-def test_a_journal_that_cannot_be_read_leaves_the_health(job: WholeJob, page: FastAPI) -> None:
+def test_a_damaged_journal_leaves_the_health_on_the_page(job: WholeJob, page: FastAPI) -> None:
     """With a damaged journal, the page still shows the health from the watch's index, and every other part reports the
     damage.
     """
@@ -261,7 +263,7 @@ def test_a_job_whose_journal_is_lost_has_a_page(job: WholeJob, page: FastAPI) ->
     assert get(page, "/jobs/nobody").status_code == 404
 
 
-def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob, page: FastAPI) -> None:
+def test_a_damaged_entry_before_the_folded_copy_affects_only_the_timeline(job: WholeJob, page: FastAPI) -> None:
     """A damaged entry older than the folded copy of the state affects only the timeline, which reports it; the other
     parts remain.
     """
@@ -274,7 +276,7 @@ def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob
     assert 'class="badge good">running' in text
 
 
-def test_a_store_that_does_not_answer_is_one_sentence(job: WholeJob) -> None:
+def test_an_unavailable_store_returns_503_for_the_page_and_each_part(job: WholeJob) -> None:
     """When the store is unavailable, the page and each of its parts return 503."""
     store = FaultStore(job.installation.store, unavailable())
     site = job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner)
@@ -283,7 +285,7 @@ def test_a_store_that_does_not_answer_is_one_sentence(job: WholeJob) -> None:
         assert get(page, f"/jobs/{JOB}{query}").status_code == 503
 
 
-def test_a_job_that_never_served_says_what_there_is_not(tmp_path: Path) -> None:
+def test_parts_of_a_job_in_its_first_deploy_list_what_is_missing(tmp_path: Path) -> None:
     """A job whose first deploy is still open has every part, each of which states what does not exist yet."""
     site = make_site(tmp_path)
     started = OperationStarted(operation="op", request=DeployRequest(job="orders", reason="first"), steps=("bundle",))
@@ -307,7 +309,7 @@ def test_a_job_that_never_served_says_what_there_is_not(tmp_path: Path) -> None:
         assert told in get(page, f"/jobs/orders?part={name}").text
 
 
-def test_a_forgotten_job_says_so(job: WholeJob, page: FastAPI) -> None:
+def test_the_page_of_a_forgotten_job_shows_who_forgot_it_and_why(job: WholeJob, page: FastAPI) -> None:
     """A forgotten job still has a page, which shows who forgot it and why, and its timeline."""
     job.record(JobForgotten(requested_by="cli:ada", reason=MARKUP))
     text = get(page, f"/jobs/{JOB}").text
@@ -325,7 +327,7 @@ def test_the_readers_are_links_to_their_jobs(job: WholeJob, page: FastAPI) -> No
     assert "others" not in text
 
 
-def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
+def test_buttons_are_shown_only_to_users_who_may_run_the_dags(job: WholeJob, page: FastAPI) -> None:
     """A user who may only read sees no buttons. Negative control: a user who may run the DAGs sees them and can restore
     a snapshot.
     """
@@ -360,14 +362,14 @@ def test_a_part_that_refreshes_itself_reads_nothing_twice(job: WholeJob) -> None
 
 
 @pytest.mark.parametrize("name", ["content", "title", "heading", "crumbs", "nosuch"])
-def test_what_is_no_part_of_its_own_is_not_there(page: FastAPI, name: str) -> None:
+def test_a_block_of_the_page_frame_cannot_be_requested_as_a_part(page: FastAPI, name: str) -> None:
     """A block of the page's frame cannot be requested as a part and returns 404."""
     answer = get(page, f"/jobs/{JOB}?part={name}")
     assert answer.status_code == 404
     assert "this part of the page does not exist" in answer.text
 
 
-def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
+def test_a_pending_approval_is_shown_to_every_viewer(tmp_path: Path) -> None:
     """A pending approval is shown to every viewer, with its link and the permitted approvers, even to a user who may
     not answer.
     """
@@ -389,7 +391,7 @@ def test_a_job_whose_journal_cannot_be_read_has_no_buttons(job: WholeJob, page: 
     assert "<button" not in get(page, f"/jobs/{JOB}").text
 
 
-def test_the_history_is_what_the_tables_say(page: FastAPI) -> None:
+def test_the_chart_data_matches_the_tables(page: FastAPI) -> None:
     """The JSON of the charts contains the same series and number of values as the tables."""
     answer = get(page, f"/jobs/{JOB}/history.json")
     assert answer.headers["Content-Type"] == "application/json"

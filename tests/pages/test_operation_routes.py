@@ -48,7 +48,7 @@ def page(job: Registered) -> FastAPI:
     return make_viewed(job.installation)
 
 
-def test_the_page_tells_steps_question_and_findings(page: FastAPI) -> None:
+def test_the_page_shows_steps_pending_approval_and_findings(page: FastAPI) -> None:
     """The page shows the steps, the pending approval, the findings and the rollback path, and links to the run in
     Airflow and to the job.
     """
@@ -62,7 +62,7 @@ def test_the_page_tells_steps_question_and_findings(page: FastAPI) -> None:
     assert "Approve or decline" in text
 
 
-def test_an_open_operation_is_looked_at_again_and_only_told_what_is_new(job: Registered, page: FastAPI) -> None:
+def test_the_page_of_an_open_operation_polls_only_for_new_entries(job: Registered, page: FastAPI) -> None:
     """The page of an open operation polls for entries after the last one it has, receives 204 if there are none, and
     stops polling once the operation is finished.
     """
@@ -79,7 +79,7 @@ def test_an_open_operation_is_looked_at_again_and_only_told_what_is_new(job: Reg
     assert "Approve or decline" not in live.text
 
 
-def test_the_words_of_a_dry_run_say_when_there_are_no_more(job: Registered, page: FastAPI) -> None:
+def test_the_text_of_a_dry_run_is_marked_complete_when_finished(job: Registered, page: FastAPI) -> None:
     """The text of a dry run that its dialog shows is marked as complete once the operation is finished."""
     words = get(page, f"{PAGE}?part=words").text
     assert "BACKUP" in words
@@ -101,7 +101,7 @@ def test_rows_that_differ_are_shown(tmp_path: Path) -> None:
     assert f"streamkeeper approve {JOB} op2 --about output" in text
 
 
-def test_the_death_of_what_served_is_evidence(job: Registered, page: FastAPI) -> None:
+def test_the_page_shows_the_proof_that_the_previous_driver_terminated(job: Registered, page: FastAPI) -> None:
     """The page shows the proof that the previous driver terminated, and its role."""
     job.record(InstanceEnded(operation="op2", instance="op-candidate", proof="no process is left", exit="drained"))
     text = get(page, PAGE).text
@@ -109,7 +109,7 @@ def test_the_death_of_what_served_is_evidence(job: Registered, page: FastAPI) ->
     assert "r0001, previous" in text
 
 
-def test_what_is_counted_or_compared_is_asked_for_alone(job: Registered, page: FastAPI) -> None:
+def test_rollback_cost_and_code_difference_are_loaded_only_on_demand(job: Registered, page: FastAPI) -> None:
     """The page loads the rollback cost and the code difference only on demand, and reports that they are not applicable
     or not known for releases without bundles.
     """
@@ -137,7 +137,7 @@ def test_code_that_differs_is_shown_without_its_secrets(job: Registered, page: F
     assert "+password" in text
 
 
-def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
+def test_markup_and_direction_characters_are_escaped(tmp_path: Path) -> None:
     """Markup in a reason, a name, a sentence or a proof is escaped, and characters that reverse the reading direction
     are shown as escape sequences.
     """
@@ -187,7 +187,7 @@ def test_a_viewer_gets_no_button_and_no_dialog(job: Registered) -> None:
 
 
 @pytest.mark.parametrize("name", DIALOGS)
-def test_a_dialog_posts_to_airflow_and_nowhere_else(page: FastAPI, name: str) -> None:
+def test_a_dialog_can_only_be_sent_to_the_airflow_api(page: FastAPI, name: str) -> None:
     """A dialog's form has no action or method of its own: it contains Airflow's API path and a new run id, with which
     the script sends it.
     """
@@ -246,7 +246,7 @@ def test_a_run_leads_to_its_operation(tmp_path: Path) -> None:
         "/jobs/..%2Fx/operations/op?part=live&after=3",
     ],
 )
-def test_what_is_not_there_is_a_sentence(page: FastAPI, path: str) -> None:
+def test_an_unknown_or_invalid_address_returns_404_with_an_error_page(page: FastAPI, path: str) -> None:
     """An address with an unknown or invalid job, operation, dialog or part returns 404 with an error page."""
     answer = get(page, path)
     assert answer.status_code == 404

@@ -24,7 +24,7 @@ def view(played: Played, **read: object) -> OperationView:
     return view_operation(played.read(**read))  # type: ignore[arg-type]
 
 
-def test_who_wanted_what_and_why() -> None:
+def test_the_view_shows_requester_reason_kind_and_changed_settings() -> None:
     """The view shows the requester, the reason, the kind and the settings that differ from the defaults, by the labels
     of the form.
     """
@@ -48,7 +48,7 @@ def test_who_wanted_what_and_why() -> None:
     assert "/in" not in str(told.settings)
 
 
-def test_an_open_operation_says_its_step() -> None:
+def test_an_open_operation_shows_its_current_step_and_no_outcome() -> None:
     """An open operation shows its current step and has no outcome."""
     played = Played()
     played.play_until("standby")
@@ -57,7 +57,7 @@ def test_an_open_operation_says_its_step() -> None:
     assert told.entry == played.state.number
 
 
-def test_a_finished_operation_says_what_became_of_it() -> None:
+def test_a_finished_operation_shows_its_outcome_times_and_dead_drivers() -> None:
     """A finished operation shows its outcome, its sentence, its times, and the drivers that were proven dead with their
     roles.
     """
@@ -73,7 +73,7 @@ def test_a_finished_operation_says_what_became_of_it() -> None:
     assert told.moments.finished is not None
 
 
-def test_a_fall_back_says_why_and_that_something_was_touched() -> None:
+def test_a_fall_back_shows_its_reason_and_its_effect_on_the_release() -> None:
     """A fall-back shows its reason and that the current release was affected. Negative control: a refusal affects
     nothing, and a dry run is not shown as given up.
     """
@@ -91,7 +91,7 @@ def test_a_fall_back_says_why_and_that_something_was_touched() -> None:
     assert (view(dry).given_up, view(dry).dry_run, view(dry).outcome) == ("", True, "dry-run")
 
 
-def test_findings_stand_beside_the_way_of_their_query() -> None:
+def test_findings_are_listed_with_the_transition_of_their_query() -> None:
     """The findings of a query are listed most severe first, next to its transition and its rollback path."""
     findings = tuple(
         Finding(rule=severity.value, severity=severity, where="q", evidence="a -> b")
@@ -108,7 +108,7 @@ def test_findings_stand_beside_the_way_of_their_query() -> None:
     assert [each.rule for each in query.findings] == ["fatal", "opaque", "note"]
 
 
-def test_a_question_says_about_what_since_when_and_until_when() -> None:
+def test_a_pending_approval_shows_its_subject_start_and_deadline() -> None:
     """A pending approval shows its subject, start and deadline; once it is answered, only the first answer counts and
     is shown with its author.
     """
@@ -130,7 +130,7 @@ def test_a_question_says_about_what_since_when_and_until_when() -> None:
     ]
 
 
-def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:
+def test_an_approval_of_a_rebuilt_output_shows_the_comparison(tmp_path: Path) -> None:
     """An approval of a rebuilt output shows the result of the comparison."""
     job = Registered(tmp_path)
     ask_about_output(job, "op2")
@@ -142,7 +142,7 @@ def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:
     assert (compared.query, compared.found) == (QUERY, DIFFERING)
 
 
-def test_a_recovery_says_what_it_was_to_do_and_who_took_that() -> None:
+def test_a_recovery_shows_its_action_effects_and_approver() -> None:
     """A recovery shows its action as its kind, the announced effects, and who accepted them and why."""
     recovery = Recovery(action=RecoveryAction.RESTORE, announced=("loses 3 rows",), accepted_by="ada")
     told = view(Played(request={"reason": "a disk broke"}, kind=recovery))
@@ -151,7 +151,7 @@ def test_a_recovery_says_what_it_was_to_do_and_who_took_that() -> None:
     assert [view(Played(kind=each)).kind for each in (Rollback(), StartCurrent())] == ["rollback", "start"]
 
 
-def test_a_report_that_is_gone_is_told_in_its_place(tmp_path: Path) -> None:
+def test_a_missing_assessment_report_is_stated_in_its_place(tmp_path: Path) -> None:
     """A missing assessment report is stated in its place, and the queries remain visible."""
     job = Registered(tmp_path)
     ask(job, "op2")
@@ -163,7 +163,7 @@ def test_a_report_that_is_gone_is_told_in_its_place(tmp_path: Path) -> None:
     assert [each.query for each in told.queries] == [QUERY]
 
 
-def test_what_came_after_an_operation_is_not_told_of_it(tmp_path: Path) -> None:
+def test_reading_an_operation_stops_at_its_last_entry(tmp_path: Path) -> None:
     """The entries of an operation are read in order, without gaps, and stop at its last one, however long the journal
     has grown since.
     """
@@ -178,7 +178,7 @@ def test_what_came_after_an_operation_is_not_told_of_it(tmp_path: Path) -> None:
     assert replace(record, entries=()).before == ""
 
 
-def test_a_comparison_that_found_nothing_is_told_without_rows() -> None:
+def test_a_comparison_of_equal_outputs_shows_counts_and_no_rows() -> None:
     """A rebuild whose outputs are equal shows the row counts and no differing rows."""
     played = Played(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     played.play()

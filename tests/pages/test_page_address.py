@@ -16,14 +16,14 @@ from streamkeeper.pages.page_address import page_address, page_path
         ("", "/plugin/streamkeeper/streamkeeper/jobs/orders"),
     ],
 )
-def test_the_frame_has_the_page_in_its_address(base: str, address: str) -> None:
+def test_the_address_contains_base_url_plugin_route_and_page_path(base: str, address: str) -> None:
     """The address contains Airflow's base URL, the route of the plugin's view and the path of the page, including the
     path under which Airflow is served.
     """
     assert page_address(base, page_path("orders")) == address
 
 
-def test_a_name_stays_one_part_of_the_way() -> None:
+def test_a_name_is_escaped_into_one_path_segment() -> None:
     """A job or operation name is escaped into one path segment, so that it cannot lead to a different address."""
     assert page_path() == ""
     assert page_path("orders", "op-1") == "jobs/orders/operations/op-1"

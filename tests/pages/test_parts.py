@@ -36,18 +36,18 @@ def raising(error: Exception) -> Part[object]:
         (ValueError("at hunter2hunter2\u202e"), "its log cannot be read: at ***\\u202e"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(error: Exception, told: str) -> None:
+def test_unreadable_data_is_reported_in_one_sentence_without_secrets(error: Exception, told: str) -> None:
     """Data that cannot be read is reported in one sentence with the cause, without secrets and control characters."""
     assert raising(error) == Part(missing=told)
 
 
-def test_what_nobody_foresaw_is_no_sentence() -> None:
+def test_an_unexpected_programming_error_is_raised() -> None:
     """An unexpected programming error is raised instead of being reported as unreadable data."""
     with pytest.raises(AttributeError):
         raising(AttributeError("x"))
 
 
-def test_texts_are_without_secrets_and_names_stay() -> None:
+def test_secrets_are_masked_in_values_but_not_in_names() -> None:
     """Secrets are masked in values of every shape, but not in names, which are part of addresses."""
     value = (Fact(name="totals", text="by totals\x1b", operation="totals"), ("totals",))
     found = read_part("it", lambda: value, mask("totals"))

@@ -19,7 +19,7 @@ def view(manifest: object = STATEFUL, status: QueryStatus | None = None, state: 
     return view_query(state, "totals", manifest, status, root="/cp", undescribed="")  # type: ignore[arg-type]
 
 
-def test_a_source_stands_beside_its_offset_and_what_waits_there() -> None:
+def test_each_source_is_shown_with_its_offset_and_unread_input() -> None:
     """Each source is shown by its number with its offset and unread input, which are empty if the driver does not
     report them.
     """
@@ -32,7 +32,7 @@ def test_a_source_stands_beside_its_offset_and_what_waits_there() -> None:
     assert (other.title, other.offset, other.lag) == ("source 1: file /more", "", "")
 
 
-def test_without_a_plan_the_driver_names_the_sources() -> None:
+def test_sources_without_a_manifest_have_the_names_reported_by_the_driver() -> None:
     """Without a manifest, the sources have the names that the driver reports, and surplus offsets are shown by
     number.
     """
@@ -55,14 +55,14 @@ def test_without_a_plan_the_driver_names_the_sources() -> None:
         ({"runway_s": 7200.0}, "the source drops unread input in 2 h"),
     ],
 )
-def test_what_waits_is_told_in_words(signals: dict[str, float], told: str) -> None:
+def test_unread_input_is_shown_in_words(signals: dict[str, float], told: str) -> None:
     """Unread input is shown in words as records, files, lag and remaining retention, or as an empty text if the source
     reports nothing.
     """
     assert tell_lag(SourceSignals(source="s", **signals)) == told  # type: ignore[arg-type]
 
 
-def test_operators_say_what_they_keep_and_a_stateless_query_has_none() -> None:
+def test_stateful_operators_are_shown_with_their_state_schema() -> None:
     """A stateful operator is shown with its state schema, and a stateless query has no operators."""
     (operator,) = view().operators
     assert operator.title == "stateful operator 0: aggregate"
@@ -70,7 +70,7 @@ def test_operators_say_what_they_keep_and_a_stateless_query_has_none() -> None:
     assert view(STATELESS).operators == ()
 
 
-def test_what_looks_like_a_secret_is_masked() -> None:
+def test_a_secret_in_a_url_is_masked_in_plan_location_and_options() -> None:
     """A secret in a URL is masked in the plan, the location and the options."""
     url = "s3a://key:hunter2hunter2@bucket/in"
     text = str(view(replace(with_source(STATEFUL, location=url, options={"url": url}), plan=f"Scan {url}")))
@@ -78,7 +78,7 @@ def test_what_looks_like_a_secret_is_masked() -> None:
     assert "bucket/in" in text
 
 
-def test_a_long_plan_is_cut_and_says_so() -> None:
+def test_a_long_plan_is_cut_and_states_how_much_is_left_out() -> None:
     """A plan over ``LONGEST_PLAN`` is cut and states how many characters are left out."""
     found = view(replace(STATEFUL, plan="x\n" * LONGEST_PLAN)).plan
     assert len(found) < LONGEST_PLAN + 100
@@ -86,7 +86,7 @@ def test_a_long_plan_is_cut_and_says_so() -> None:
     assert "more characters" not in view().plan
 
 
-def test_versions_are_told_newest_first_with_their_places() -> None:
+def test_checkpoint_versions_are_listed_newest_first_with_their_location() -> None:
     """Checkpoint versions are listed newest first, with their status, the version that they continue, and their
     location under their own root or the default one.
     """

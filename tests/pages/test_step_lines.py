@@ -31,7 +31,7 @@ OF_A_BACKUP = ["keep-state", "approve", "ready"]
 OF_A_REBUILD = ["shadow", "catch-up", "compare", "review", "catch-up-after-drain"]
 
 
-def test_what_is_done_has_its_moments_in_order() -> None:
+def test_finished_steps_have_start_end_and_duration_in_order() -> None:
     """In a deploy that succeeded, every required step is done with its start, end and duration in order, and the others
     are marked as not needed.
     """
@@ -52,7 +52,7 @@ def test_what_is_done_has_its_moments_in_order() -> None:
     assert all(line.due is None for line in found.values())
 
 
-def test_a_step_under_way_says_until_when_and_what_happens_then() -> None:
+def test_the_step_in_progress_shows_its_deadline_and_what_follows_it() -> None:
     """The step in progress shows its deadline, counted from its start with the request's limit, and what happens when
     it expires.
     """
@@ -69,7 +69,7 @@ def test_a_step_under_way_says_until_when_and_what_happens_then() -> None:
     assert having(marks(played), StepMark.TO_COME) == later
 
 
-def test_before_the_verdict_every_step_may_still_come() -> None:
+def test_no_step_is_marked_as_not_needed_before_the_verdict() -> None:
     """Before the verdict no step is marked as not needed; afterwards the steps that the verdict does not require
     are.
     """
@@ -91,7 +91,7 @@ def test_an_opaque_change_waits_for_a_person() -> None:
     assert having(marks(played), StepMark.NOT_NEEDED) == [*OF_A_REBUILD, "restore"]
 
 
-def test_whether_a_rebuild_asks_is_open_until_its_outputs_were_compared() -> None:
+def test_the_review_step_is_undecided_until_the_outputs_are_compared() -> None:
     """The review step of a rebuild stays marked as to come until the outputs are compared, and as not needed after they
     turn out equal.
     """
@@ -118,7 +118,7 @@ _BREAKS = {"candidate": {"serves": False}}
     ],
     ids=["refused", "declined", "fell back", "first release"],
 )
-def test_what_was_given_up_is_told_where_it_happened(
+def test_a_failed_operation_marks_the_step_that_was_abandoned(
     played: Played, outcome: Outcome, given_up: str, goes_back: str
 ) -> None:
     """A failed or refused operation marks the step at which it was given up and the steps that were not reached, and
@@ -134,14 +134,14 @@ def test_what_was_given_up_is_told_where_it_happened(
     assert back.took_s is not None
 
 
-def test_a_dry_run_has_done_all_that_it_was_to_do() -> None:
+def test_a_dry_run_shows_its_three_steps_as_done() -> None:
     """A dry run shows its three steps as done and none as given up."""
     played = Played(dry_run=True)
     assert played.play().outcome is Outcome.DRY_RUN
     assert marks(played) == {"bundle": StepMark.DONE, "standby": StepMark.DONE, "assess": StepMark.DONE}
 
 
-def test_a_first_release_has_the_steps_of_one() -> None:
+def test_the_first_deploy_of_a_job_has_no_drain_step() -> None:
     """The first deploy of a job has no drain step."""
     played = Played(serving=False)
     assert played.play().outcome is Outcome.SUCCEEDED
@@ -149,7 +149,7 @@ def test_a_first_release_has_the_steps_of_one() -> None:
     assert lines(played)["promote"].mark is StepMark.DONE
 
 
-def test_a_clock_that_nobody_can_read_costs_the_moment_and_not_the_page() -> None:
+def test_an_unreadable_time_leaves_its_step_without_a_time() -> None:
     """An entry with an unreadable time leaves its step without a time, and the steps are still shown."""
     played = Played()
     played.play()

@@ -56,7 +56,7 @@ def change_name(path: Path, data: st.DataObject) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), kind=st.sampled_from(KINDS))
 @pytest.mark.parametrize("change", [change_value, change_byte, change_name])
-def test_a_change_is_damage_or_nothing(
+def test_a_changed_checkpoint_is_examined_or_reported_as_damaged(
     whole: Path, tmp_path: Path, data: st.DataObject, kind: str, change: object
 ) -> None:
     """Examining a changed checkpoint, and collecting the files of a batch, either succeeds or raises

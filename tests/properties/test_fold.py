@@ -47,7 +47,7 @@ def test_every_sequence_folds(records: list[Record]) -> None:
 
 @QUIET
 @given(records=SEQUENCES, data=st.data())
-def test_stored_prefix_goes_on_to_the_same_state(records: list[Record], data: st.DataObject) -> None:
+def test_folding_onto_a_stored_prefix_gives_the_same_state(records: list[Record], data: st.DataObject) -> None:
     """Folding the remaining entries onto a stored and reloaded prefix gives the same state as folding all entries."""
     entries = entries_of(records)
     cut = data.draw(st.integers(0, len(entries)))

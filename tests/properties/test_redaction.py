@@ -69,7 +69,7 @@ def shape_of(value: Any) -> Any:
 @example(secrets={"a": "2"})
 @example(secrets={"a": '"'})
 @example(secrets={"a": "table", "b": "4.2.0", "c": "file"})
-def test_a_real_manifest_stays_one(secrets: dict[str, str]) -> None:
+def test_a_redacted_manifest_can_be_decoded_and_compares_as_unchanged(secrets: dict[str, str]) -> None:
     """A redacted manifest can be decoded, keeps its keys and numbers, and compares with itself as unchanged."""
     shown = redact_value(MANIFEST, secrets)
     data = to_json(shown)
@@ -83,7 +83,7 @@ def test_a_real_manifest_stays_one(secrets: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("secret", ["query", "2", '"', "{", "sink"])
-def test_the_text_of_a_stored_value_is_no_text_to_mask(secret: str) -> None:
+def test_masking_the_json_text_of_a_manifest_makes_it_unreadable(secret: str) -> None:
     """Negative control: masking a secret in the JSON text of a manifest makes it unreadable, while redacting the value
     keeps it readable.
     """
@@ -95,7 +95,9 @@ def test_the_text_of_a_stored_value_is_no_text_to_mask(secret: str) -> None:
 
 @settings(QUIET, max_examples=60)
 @given(data=st.data(), secrets=SECRETS, kind=st.sampled_from([CheckAnswer, Evidence, DrillAnswer, ExportAnswer]))
-def test_an_answer_can_be_read_whatever_is_masked(data: st.DataObject, secrets: dict[str, str], kind: Any) -> None:
+def test_every_answer_of_a_driver_process_can_be_decoded_after_redaction(
+    data: st.DataObject, secrets: dict[str, str], kind: Any
+) -> None:
     """Every kind of answer of a driver process can be decoded after redaction, and redacting it without secrets changes
     nothing.
     """
@@ -111,7 +113,7 @@ def test_an_answer_can_be_read_whatever_is_masked(data: st.DataObject, secrets: 
     secret=st.text(st.characters(exclude_characters="*", exclude_categories=["Cs"]), min_size=SHORTEST),
     after=st.text(),
 )
-def test_a_secret_is_masked_wherever_it_stands(before: str, secret: str, after: str) -> None:
+def test_a_secret_is_masked_anywhere_and_in_every_encoded_form(before: str, secret: str, after: str) -> None:
     """A secret is masked anywhere in a text or in a manifest's plan, in each of its encoded forms."""
     if not secret.strip():
         return

@@ -47,7 +47,7 @@ def kept(candidates: list[Candidate], policy: Policy) -> set[int]:
 
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
-def test_what_must_stay_stays(candidates: list[Candidate], policy: Policy) -> None:
+def test_retention_keeps_newest_verified_pinned_and_held_snapshots(candidates: list[Candidate], policy: Policy) -> None:
     """Retention keeps the newest snapshot, the newest verified one, and every pinned or held one."""
     must = {max(each.number for each in candidates)}
     must |= {max((each.number for each in candidates if each.verified), default=next(iter(must)))}
@@ -57,7 +57,7 @@ def test_what_must_stay_stays(candidates: list[Candidate], policy: Policy) -> No
 
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
-def test_deciding_again_drops_nothing_more(candidates: list[Candidate], policy: Policy) -> None:
+def test_a_second_prune_drops_nothing_more(candidates: list[Candidate], policy: Policy) -> None:
     """A second prune drops nothing more and gives the same reasons."""
     first = {number: each for number, each in decide(candidates, policy).items() if each.keep}
     assert decide([each for each in candidates if each.number in first], policy) == first
@@ -65,7 +65,7 @@ def test_deciding_again_drops_nothing_more(candidates: list[Candidate], policy: 
 
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES, gone=st.data())
-def test_a_prune_that_died_halfway_ends_the_same(
+def test_a_prune_after_an_interrupted_one_keeps_the_same_snapshots(
     candidates: list[Candidate], policy: Policy, gone: st.DataObject
 ) -> None:
     """After a prune that stopped partway, whichever snapshots it had already removed, the next one keeps exactly the
@@ -80,7 +80,7 @@ def test_a_prune_that_died_halfway_ends_the_same(
 
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES, age=AGES, verified=st.booleans())
-def test_a_newer_snapshot_lets_nothing_pinned_or_held_go(
+def test_a_newer_snapshot_never_drops_a_pinned_or_held_one(
     candidates: list[Candidate], policy: Policy, age: timedelta, verified: bool
 ) -> None:
     """A newer snapshot never makes retention drop a pinned or held one."""
@@ -101,7 +101,7 @@ def test_a_larger_policy_keeps_all_that_a_smaller_one_keeps(
 
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
-def test_every_decision_has_a_reason_and_its_place(candidates: list[Candidate], policy: Policy) -> None:
+def test_every_decision_has_a_reason_and_is_sorted_by_number(candidates: list[Candidate], policy: Policy) -> None:
     """Every decision has at least one reason and no repeated reason, and the decisions are sorted by snapshot
     number.
     """
@@ -112,7 +112,7 @@ def test_every_decision_has_a_reason_and_its_place(candidates: list[Candidate], 
 
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES, shuffled=st.data())
-def test_the_order_they_are_given_in_does_not_matter(
+def test_decisions_do_not_depend_on_the_order_of_the_snapshots(
     candidates: list[Candidate], policy: Policy, shuffled: st.DataObject
 ) -> None:
     """The decisions do not depend on the order in which the snapshots are listed."""
@@ -122,7 +122,7 @@ def test_the_order_they_are_given_in_does_not_matter(
 
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
-def test_each_rule_keeps_as_many_as_it_says_or_all_there_are(candidates: list[Candidate], policy: Policy) -> None:
+def test_a_rule_keeps_its_count_of_snapshots_or_all_available_ones(candidates: list[Candidate], policy: Policy) -> None:
     """A rule never keeps more snapshots than its count, and fewer only if there are not enough periods or snapshots."""
     decided = decide(candidates, policy).values()
     for rule, unit in (("hourly ", "hourly"), ("daily ", "daily"), ("weekly ", "weekly"), ("monthly ", "monthly")):

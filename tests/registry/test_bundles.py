@@ -108,7 +108,7 @@ def test_a_name_that_is_no_job_name_is_refused(tmp_path: Path, name: str) -> Non
         build_bundle(tmp_path, name)
 
 
-def test_an_unknown_job_is_told_which_are_known(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_job_lists_or_suggests_names(tmp_path: Path) -> None:
     """The error for an unknown job suggests a similar name, or lists the known jobs up to a limit."""
     write(tmp_path, {"sales.py": "", **{f"events_{number:03}.py": "" for number in range(30)}})
     (tmp_path / "folder.py").mkdir()
@@ -125,7 +125,7 @@ def test_a_missing_jobs_root_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["def f(:\n", "x = 1\n\0"])
-def test_a_syntax_error_is_given_as_file_and_line(tmp_path: Path, broken: str) -> None:
+def test_a_syntax_error_is_reported_with_file_and_line(tmp_path: Path, broken: str) -> None:
     """A syntax error is reported with the file and line, even in an imported file."""
     write(tmp_path, {"sales.py": "import shapes\n", "shapes.py": broken})
     with pytest.raises(JobUnusable, match=r"^shapes\.py:\d: "):
@@ -261,7 +261,7 @@ def test_a_running_drivers_cache_is_removed_and_its_files_stay(tmp_path: Path) -
     assert [each.name for each in target.parent.iterdir()] == [bundle.sha256]
 
 
-def test_another_bundle_than_the_name_says_is_refused(tmp_path: Path) -> None:
+def test_a_bundle_that_does_not_match_the_hash_in_its_name_is_refused(tmp_path: Path) -> None:
     """A bundle whose bytes do not match the hash in its name is refused before anything is written."""
     bundle = build_bundle(write(tmp_path / "jobs", HOUSE), "sales")
     with pytest.raises(RegistryDamaged, match="has sha256"):
@@ -282,7 +282,7 @@ def test_a_bundle_cannot_write_outside_its_target(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["n" * 300 + ".py", "fine.py/below.py", "fine.py/deep/below.py", "folder"])
-def test_names_that_no_folder_can_hold_are_refused(tmp_path: Path, name: str) -> None:
+def test_member_names_that_cannot_be_stored_are_reported_as_damage(tmp_path: Path, name: str) -> None:
     """A member name that is too long, or that uses a file as a folder, is reported as damage and leaves no files."""
     data = _zip({"fine.py": b"", "folder/module.py": b"", name: b"boom"})
     with pytest.raises(RegistryDamaged, match="cannot be written"):
@@ -300,7 +300,7 @@ def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
         unpack_bundle(buffer.getvalue(), tmp_path / "target")
 
 
-def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
+def test_data_that_is_not_a_zip_is_reported_as_damage(tmp_path: Path) -> None:
     """Data that is not a zip is reported as damage."""
     data = b"not a zip"
     with pytest.raises(RegistryDamaged, match="is not a zip"):
@@ -316,7 +316,7 @@ def bomb(method: int, *, size: int = 200 << 20) -> bytes:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_compressed_bundle_is_none(tmp_path: Path, method: int) -> None:
+def test_a_compressed_bundle_is_refused_before_unpacking(tmp_path: Path, method: int) -> None:
     """A small compressed zip that would expand to 200 MB is refused before anything is unpacked."""
     data = bomb(method)
     assert len(data) < 1 << 20
@@ -325,7 +325,7 @@ def test_a_compressed_bundle_is_none(tmp_path: Path, method: int) -> None:
     assert not (tmp_path / "sales").exists()
 
 
-def test_members_that_claim_the_same_bytes_are_counted_each(tmp_path: Path) -> None:
+def test_zip_members_that_share_bytes_each_count_towards_the_size_limit(tmp_path: Path) -> None:
     """Members of a zip that share the same bytes are each counted towards the size limit, so that 1000 entries for one
     megabyte are refused.
     """
@@ -352,7 +352,7 @@ def test_the_largest_bundle_is_unpacked(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-def test_whatever_happens_to_a_bundle_it_is_one_or_damage(data: st.DataObject) -> None:
+def test_a_bundle_with_changed_bytes_is_read_or_reported_as_damaged(data: st.DataObject) -> None:
     """A bundle with arbitrary bytes changed is either read or raises ``RegistryDamaged``, and never a different
     error.
     """

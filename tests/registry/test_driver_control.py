@@ -87,7 +87,7 @@ def test_empty_folder_reads_as_nothing(control: Control) -> None:
     assert control.commands(0) == []
 
 
-def test_first_launch_stands(control: Control) -> None:
+def test_a_second_launch_changes_nothing(control: Control) -> None:
     """A launch is written once: a second one returns false and changes nothing."""
     assert control.write_launch(launch("r0001"))
     assert not control.write_launch(launch("r0002"))
@@ -114,7 +114,7 @@ def test_status_is_replaced(control: Control) -> None:
     assert control.read_status() == status(2)
 
 
-def test_order_is_given_once_per_operation_and_kind(control: Control) -> None:
+def test_a_command_is_sent_once_per_operation_and_kind(control: Control) -> None:
     """Repeating an operation's command returns the command that it sent before, while a different operation's command
     is a new one.
     """
@@ -127,7 +127,7 @@ def test_order_is_given_once_per_operation_and_kind(control: Control) -> None:
     assert control.commands(1) == [drain]
 
 
-def test_looking_for_orders_costs_one_request(control: Control, store: CountingStore) -> None:
+def test_checking_for_commands_costs_one_request(control: Control, store: CountingStore) -> None:
     """Checking for commands costs one list request if there is no new one, and one more read for each new command."""
     control.send(CommandKind.GO, "deploy-1")
     store.requests = 0
@@ -139,7 +139,7 @@ def test_looking_for_orders_costs_one_request(control: Control, store: CountingS
     assert store.requests == 2
 
 
-def test_looking_for_records_costs_one_request(control: Control, store: CountingStore) -> None:
+def test_listing_records_costs_one_request(control: Control, store: CountingStore) -> None:
     """Listing the records of a control folder costs one request and reads none of them."""
     assert control.records() == frozenset()
     control.write_launch(launch())
@@ -150,7 +150,7 @@ def test_looking_for_records_costs_one_request(control: Control, store: Counting
     assert store.requests == 1
 
 
-def test_sender_that_loses_a_number_takes_the_next() -> None:
+def test_two_concurrent_commands_get_different_numbers() -> None:
     """Two operations that send a command at the same moment get two different numbers."""
     store = MemoryStore()
 
@@ -162,7 +162,7 @@ def test_sender_that_loses_a_number_takes_the_next() -> None:
     assert [each.operation for each in Control(store, "sales", "i").commands(0)] == ["other", "mine"]
 
 
-def test_missing_order_is_damage(control: Control, store: CountingStore) -> None:
+def test_a_gap_in_the_commands_is_reported_as_damage(control: Control, store: CountingStore) -> None:
     """A gap in the numbered commands is reported as damage and not skipped."""
     for operation in ("a", "b"):
         control.send(CommandKind.GO, operation)
@@ -172,7 +172,7 @@ def test_missing_order_is_damage(control: Control, store: CountingStore) -> None
 
 
 @pytest.mark.parametrize("name", ["0000000002.json.bak", "README", "2.json", "copy-of-0000000001.json"])
-def test_stray_file_among_the_orders_is_passed_over(control: Control, store: CountingStore, name: str) -> None:
+def test_a_foreign_file_among_the_commands_is_ignored(control: Control, store: CountingStore, name: str) -> None:
     """A foreign file among the commands is ignored: it raises no error, hides no command and takes no number."""
     first = control.send(CommandKind.DRAIN, "op-1")
     store.create(f"control/sales/deploy-1-candidate-1/commands/{name}", b"a note")
@@ -198,7 +198,7 @@ def test_manifests_are_written_once(control: Control) -> None:
     assert control.read_manifests() == {"totals": manifest("a")}
 
 
-def test_last_word_is_the_first_one_written(control: Control) -> None:
+def test_the_exit_of_a_driver_is_written_once(control: Control) -> None:
     """A driver's exit is written once: writing the same exit a second time succeeds, and a different one raises
     ``KeyExists``.
     """
@@ -219,7 +219,7 @@ def test_instances_are_listed_by_job(store: CountingStore) -> None:
     assert instances(store, "none") == []
 
 
-def test_unreadable_and_newer_files_are_told(control: Control, store: CountingStore) -> None:
+def test_torn_and_newer_files_are_reported_with_their_key(control: Control, store: CountingStore) -> None:
     """A torn file is reported as damage and one of a newer format as too new; both errors name the key."""
     store.replace("control/sales/deploy-1-candidate-1/status.json", b"{")
     with pytest.raises(RegistryDamaged, match=r"status\.json cannot be read"):

@@ -34,7 +34,7 @@ def write(settings: Settings, content: bytes) -> None:
     Path(settings.executor_environment).write_bytes(content)
 
 
-def test_an_archive_that_is_replaced_in_place_is_another_one(settings: Settings) -> None:
+def test_replacing_an_archive_in_place_keeps_both_contents(settings: Settings) -> None:
     """Replacing the archive keeps both contents, each readable by its owner only, and the same content is stored
     once.
     """
@@ -48,7 +48,7 @@ def test_an_archive_that_is_replaced_in_place_is_another_one(settings: Settings)
     assert first.endswith(".tar.gz")
 
 
-def test_without_an_archive_executors_have_their_own(settings: Settings) -> None:
+def test_without_an_archive_nothing_is_kept_and_the_hash_is_unchanged(settings: Settings) -> None:
     """Without an archive nothing is kept and the environment's hash is unchanged."""
     without = replace(settings, executor_environment="")
     assert (keep_archive(without), find_archive(without, "")) == ("", "")
@@ -56,7 +56,7 @@ def test_without_an_archive_executors_have_their_own(settings: Settings) -> None
     assert read_environment(archive="a.zip").digest != read_environment().digest
 
 
-def test_a_kept_archive_that_is_gone_comes_back_from_where_it_came_from(settings: Settings) -> None:
+def test_a_deleted_archive_copy_is_restored_from_the_original_file(settings: Settings) -> None:
     """A deleted copy of an archive is restored from the original file; if that was changed or deleted, the error names
     the setting or a remedy.
     """
@@ -73,7 +73,7 @@ def test_a_kept_archive_that_is_gone_comes_back_from_where_it_came_from(settings
         find_archive(replace(settings, executor_environment=""), name)
 
 
-def test_an_archive_that_cannot_be_read_is_told(settings: Settings) -> None:
+def test_an_unreadable_archive_is_reported_with_setting_and_reason(settings: Settings) -> None:
     """An unreadable archive is reported with the setting and the reason."""
     Path(settings.executor_environment).unlink()
     with pytest.raises(InvalidInput, match=r"STREAMKEEPER_EXECUTOR_ENVIRONMENT=.*No such file"):
@@ -113,7 +113,7 @@ def test_an_archive_that_changes_while_it_is_read_is_not_kept(
         ({"STREAMKEEPER_MASTER": ""}, "without STREAMKEEPER_MASTER, Spark runs tasks in the drivers, not in executors"),
     ],
 )
-def test_what_is_no_archive_or_has_nobody_to_go_to_is_refused(changed: dict[str, str], told: str) -> None:
+def test_an_unknown_or_remote_archive_or_one_without_a_master_is_refused(changed: dict[str, str], told: str) -> None:
     """An archive of an unknown type, on a remote store, or without a Spark master is refused with one line that names
     the variable.
     """

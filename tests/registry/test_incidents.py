@@ -14,7 +14,7 @@ def raise_once(state: JobIncidents) -> IncidentRaised | None:
     return None if state.open else IncidentRaised(symptom=DEAD)
 
 
-def test_two_watches_of_one_name_are_told_apart() -> None:
+def test_two_watches_with_the_same_host_and_pid_have_distinct_writers() -> None:
     """Two watches with the same host name and process number have distinct writer names, and the slower one sees that
     the record is not its own.
     """

@@ -63,7 +63,9 @@ def test_an_installation_gets_its_id_once(original: Place) -> None:
     assert list(empty.list("installation/")) == []
 
 
-def test_two_that_open_a_new_store_at_once_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_that_open_a_new_store_at_once_get_one_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When two processes open a new store at once, the loser uses the winner's record."""
     place = Place(tmp_path / "home")
     read = installations.read_installation
@@ -80,7 +82,7 @@ def test_two_that_open_a_new_store_at_once_agree(tmp_path: Path, monkeypatch: py
     assert place.open().id == "of the winner"
 
 
-def test_a_copy_says_so_and_is_refused(original: Place, tmp_path: Path) -> None:
+def test_a_copied_installation_is_refused_with_its_original_location(original: Place, tmp_path: Path) -> None:
     """A copied installation is refused because its record names the original location, and the original continues to
     work.
     """
@@ -90,7 +92,7 @@ def test_a_copy_says_so_and_is_refused(original: Place, tmp_path: Path) -> None:
     assert original.open().number == 1
 
 
-def test_a_copied_home_of_a_store_elsewhere_says_so_as_well(tmp_path: Path) -> None:
+def test_a_copied_home_of_a_remote_store_is_refused(tmp_path: Path) -> None:
     """A copied home whose store lies elsewhere is refused by the location in the home's record; once declared new, it
     is one more home of the same installation.
     """
@@ -105,7 +107,7 @@ def test_a_copied_home_of_a_store_elsewhere_says_so_as_well(tmp_path: Path) -> N
     assert open_installation(store, str(other)) == open_installation(store, str(one)) == found
 
 
-def test_a_link_at_the_old_place_makes_a_moved_one_whole(original: Place, tmp_path: Path) -> None:
+def test_a_moved_installation_opens_through_a_link_at_its_old_location(original: Place, tmp_path: Path) -> None:
     """A moved installation opens without a declaration if a symbolic link at the old location leads to it."""
     moved = tmp_path / "moved"
     original.home.rename(moved)
@@ -115,7 +117,7 @@ def test_a_link_at_the_old_place_makes_a_moved_one_whole(original: Place, tmp_pa
     assert Place(moved).open().number == 1
 
 
-def test_a_copy_becomes_an_installation_of_its_own(original: Place, tmp_path: Path) -> None:
+def test_a_copy_declared_new_has_its_own_id_and_no_earlier_records(original: Place, tmp_path: Path) -> None:
     """A copy that is declared new has its own id, and earlier records, with the former id or without one, do not belong
     to it.
     """
@@ -130,7 +132,7 @@ def test_a_copy_becomes_an_installation_of_its_own(original: Place, tmp_path: Pa
         again.open()
 
 
-def test_what_was_under_way_in_the_copy_is_over(original: Place, tmp_path: Path) -> None:
+def test_an_operation_open_in_the_original_is_not_open_in_a_new_copy(original: Place, tmp_path: Path) -> None:
     """An operation that was open in the original is not open in the new copy, where it would continue in the original's
     checkpoints.
     """
@@ -142,7 +144,7 @@ def test_what_was_under_way_in_the_copy_is_over(original: Place, tmp_path: Path)
     assert Journal(original.store, "sales", writer="r").state().open_operation.operation == "op"
 
 
-def test_a_store_that_was_never_used_becomes_an_installation_with_its_first_record(tmp_path: Path) -> None:
+def test_declaring_an_unused_store_new_writes_its_first_record(tmp_path: Path) -> None:
     """Declaring an unused store new gives it record number 1 and its own id, as a first opening does."""
     place = Place(tmp_path / "home")
     made = begin_anew(place.store, str(place.home), by="ada", reason="a new cluster")
@@ -151,14 +153,14 @@ def test_a_store_that_was_never_used_becomes_an_installation_with_its_first_reco
     assert place.open() == made
 
 
-def test_what_is_no_copy_cannot_be_told_to_be_one(original: Place) -> None:
+def test_an_installation_at_its_recorded_location_cannot_be_declared_a_copy(original: Place) -> None:
     """An installation at its recorded location cannot be declared a copy."""
     with pytest.raises(OperationRefused, match="is at its recorded location, so it is not a copy"):
         begin_anew(original.store, str(original.home), by="ada", reason="by mistake")
     assert original.open().number == 1
 
 
-def test_a_moved_one_keeps_its_id_and_a_copy_is_not_taken_for_it(original: Place, tmp_path: Path) -> None:
+def test_only_a_moved_installation_keeps_its_id_and_a_copy_does_not(original: Place, tmp_path: Path) -> None:
     """An installation can be declared moved only once its former location no longer contains it, and it then keeps its
     id.
     """
@@ -172,7 +174,7 @@ def test_a_moved_one_keeps_its_id_and_a_copy_is_not_taken_for_it(original: Place
     assert copy.open() == made
 
 
-def test_a_former_place_that_does_not_answer_counts_as_there(
+def test_an_unreadable_former_location_prevents_declaring_a_move(
     original: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the former location cannot be read, declaring a move is refused, unless a person states that the former
@@ -190,7 +192,7 @@ def test_a_former_place_that_does_not_answer_counts_as_there(
     assert made.id == original.open().id
 
 
-def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> None:
+def test_an_installation_mistakenly_declared_new_regains_its_former_id(original: Place, tmp_path: Path) -> None:
     """A moved installation that was mistakenly declared new regains its former id by being declared moved with that
     id.
     """
@@ -204,7 +206,7 @@ def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> No
     assert moved.open().is_mine("")
 
 
-def test_a_copy_only_reads_the_snapshots_of_the_other(original: Place, tmp_path: Path) -> None:
+def test_a_copy_can_only_read_the_shared_snapshots_of_the_original(original: Place, tmp_path: Path) -> None:
     """In a shared snapshot store, only the owning installation may write; a copy or a different installation can only
     read.
     """
@@ -225,7 +227,7 @@ def test_a_copy_only_reads_the_snapshots_of_the_other(original: Place, tmp_path:
     assert claim_snapshots(own, made) is own
 
 
-def test_without_that_look_a_copy_passes_for_the_original(
+def test_without_the_location_check_a_copy_opens_with_the_original_id(
     original: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the check of the location, a copy opens with the id of the original."""
@@ -245,7 +247,7 @@ def test_which_record_is_the_newest_costs_one_request(tmp_path: Path) -> None:
     assert store.requests - before == 1
 
 
-def test_a_file_beside_the_records_is_passed_over(tmp_path: Path) -> None:
+def test_a_foreign_file_next_to_the_installation_records_is_ignored(tmp_path: Path) -> None:
     """A foreign file next to the installation records is ignored. Negative control: a torn record with a number is
     reported as damage, because it may declare a copy.
     """

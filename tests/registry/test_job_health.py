@@ -31,7 +31,7 @@ def test_thresholds_are_read_without_running_the_job(tmp_path: Path) -> None:
     assert read_thresholds("x = 1\n", "sales", where="sales.py") == {}
 
 
-def test_what_is_not_written_out_is_refused(tmp_path: Path) -> None:
+def test_thresholds_that_are_not_literals_are_refused(tmp_path: Path) -> None:
     """Thresholds that are not literals, and so would require running the job, are refused with file and line."""
     (tmp_path / "sales.py").write_text("H = {}\n@streaming_job(name='sales', health=H)\ndef sales(a, b): ...\n")
     with pytest.raises(
@@ -40,7 +40,7 @@ def test_what_is_not_written_out_is_refused(tmp_path: Path) -> None:
         build_bundle(tmp_path, "sales")
 
 
-def test_an_unknown_rule_is_refused_by_both_doors(tmp_path: Path) -> None:
+def test_an_unknown_rule_is_refused_when_bundled_and_when_declared(tmp_path: Path) -> None:
     """An unknown health rule is refused with the nearest name, both when the job is bundled and when it is declared."""
     (tmp_path / "sales.py").write_text(DECLARED.replace("frozen", "frosen"))
     with pytest.raises(InvalidInput, match=r"health rule 'frosen' is not known \(perhaps frozen\)"):
@@ -49,7 +49,7 @@ def test_an_unknown_rule_is_refused_by_both_doors(tmp_path: Path) -> None:
         streaming_job(name="sales", health={"frosen": None})
 
 
-def test_a_release_of_before_there_were_thresholds_reads_and_is_the_same_release() -> None:
+def test_a_stored_release_without_thresholds_is_read_and_stays_equal() -> None:
     """A stored release without thresholds is read as one with no thresholds, and stays equal after it is stored
     again.
     """

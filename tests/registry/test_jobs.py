@@ -25,7 +25,7 @@ def test_jobs_are_listed_once_each_in_order(tmp_path: Path) -> None:
     assert store.requests == 1
 
 
-def test_a_folder_that_names_no_job_is_none_and_is_listed_as_a_stray(tmp_path: Path) -> None:
+def test_a_folder_with_an_invalid_job_name_is_listed_as_a_stray(tmp_path: Path) -> None:
     """A folder whose name is not a job name, in the registry or among the control folders, is listed as a stray and not
     as a job.
     """

@@ -45,7 +45,7 @@ def at_most(count: int) -> Callable[[JobState], Record | None]:
     return lambda state: None if state.number >= count else next_version(state)
 
 
-def test_a_damaged_journal_is_a_journal_and_a_bundle_alone_is_none() -> None:
+def test_a_damaged_journal_counts_as_a_journal_and_a_bundle_alone_does_not() -> None:
     """A job whose first entry is lost still counts as having a journal, one with only a bundle does not, and the check
     of an intact journal costs one request.
     """
@@ -70,7 +70,7 @@ def test_nothing_new_costs_one_request() -> None:
     assert store.requests == 10
 
 
-def test_news_cost_one_read_each_and_one_more() -> None:
+def test_new_entries_cost_one_read_each_and_one_more() -> None:
     """Three new entries of a different writer cost one list request and four reads, because the last known entry is
     read once more.
     """
@@ -84,7 +84,7 @@ def test_news_cost_one_read_each_and_one_more() -> None:
     assert store.requests == 5
 
 
-def test_a_journal_that_was_lost_is_no_journal_without_news() -> None:
+def test_an_emptied_or_older_journal_is_reported_as_damaged() -> None:
     """A store that was emptied or replaced by an older copy is reported as damaged, and nothing is written to it."""
     for left in (0, 3):
         store = MemoryStore()
@@ -99,7 +99,7 @@ def test_a_journal_that_was_lost_is_no_journal_without_news() -> None:
 
 
 @pytest.mark.parametrize("entries", [5, 6])
-def test_a_journal_that_became_another_one_is_not_continued(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_with_a_replaced_entry_is_not_continued(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal whose known entry was replaced is not continued, while a reader of the present entries continues.
 
     Negative control: without that check, a record is appended on a state that no longer exists.
@@ -172,7 +172,7 @@ def test_folded_copy_of_an_older_format_is_folded_again() -> None:
     assert Journal(store, "sales", writer="r").state() == state
 
 
-def test_missing_folded_copy_is_made_up_for() -> None:
+def test_a_missing_folded_copy_is_written_by_the_next_writer() -> None:
     """If the writer of the hundredth entry died before it wrote the folded copy, the next writer that reads that many
     entries writes one.
     """
@@ -185,7 +185,7 @@ def test_missing_folded_copy_is_made_up_for() -> None:
     assert [key for key in store.values if "/folds/" in key] == [fold_key("sales", 121)]
 
 
-def test_append_stands_although_its_folded_copy_fails() -> None:
+def test_an_append_succeeds_although_its_folded_copy_fails() -> None:
     """An append succeeds although the store refuses its folded copy, which is written with the next append."""
     store = MemoryStore()
     refusing = FaultStore(store, unavailable("create", key="/folds/"))
@@ -204,7 +204,7 @@ def test_none_decides_nothing() -> None:
     assert len(store.values) == 2
 
 
-def test_record_that_nobody_could_read_is_not_written() -> None:
+def test_a_record_with_a_value_of_the_wrong_type_is_not_written() -> None:
     """A record with a value of the wrong type is refused at its writer and never stored."""
     store = MemoryStore()
     with pytest.raises(RegistryDamaged):
@@ -256,7 +256,7 @@ def test_own_entry_under_a_taken_number_counts_as_won() -> None:
     assert len(store.values) == 3
 
 
-def test_two_journals_of_one_name_are_told_apart() -> None:
+def test_two_writers_with_the_same_name_get_distinct_names() -> None:
     """Two writers with the same name get distinct names in the journal."""
     store = MemoryStore()
     for _ in range(2):
@@ -266,7 +266,7 @@ def test_two_journals_of_one_name_are_told_apart() -> None:
     assert all(each.startswith("same#") for each in by)
 
 
-def test_time_is_an_argument() -> None:
+def test_entries_contain_the_time_passed_to_their_writer() -> None:
     """Entries contain the time that their writer was given."""
     store = MemoryStore()
     at = pendulum.datetime(2026, 11, 21, 1, 2, 3)
@@ -344,7 +344,7 @@ TOMORROWS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("record", TOMORROWS.values(), ids=TOMORROWS)
-def test_driver_goes_on_without_a_record_of_tomorrow(record: dict[str, object]) -> None:
+def test_a_driver_skips_a_skippable_record_of_a_newer_version(record: dict[str, object]) -> None:
     """A driver skips an unknown record of a newer version if its writer marked it as skippable, and reads the entries
     after it.
     """
@@ -357,7 +357,7 @@ def test_driver_goes_on_without_a_record_of_tomorrow(record: dict[str, object]) 
 
 
 @pytest.mark.parametrize("record", TOMORROWS.values(), ids=TOMORROWS)
-def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> None:
+def test_an_operation_stops_at_a_record_of_a_newer_version(record: dict[str, object]) -> None:
     """A reader that decides about a job stops at an unknown record of a newer version and names the version to run."""
     store = MemoryStore()
     written(store, 2)
@@ -376,7 +376,9 @@ def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> N
         ({}, True, "cannot be read"),
     ],
 )
-def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], may_pass: bool, told: str) -> None:
+def test_a_driver_stops_at_a_record_that_may_not_be_skipped(
+    record: dict[str, object], may_pass: bool, told: str
+) -> None:
     """A driver stops at an unknown record that is not marked as skippable, and at an unreadable record of ownership or
     without a type, whatever the mark.
     """
@@ -388,7 +390,7 @@ def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], ma
             Journal(store, "sales", writer="d", passing=passing).state()
 
 
-def test_whoever_has_passed_over_a_record_leaves_no_folded_copy() -> None:
+def test_a_driver_that_skipped_a_record_writes_no_folded_copy() -> None:
     """A driver that has skipped a record writes no folded copy, which would hide that record from newer versions."""
     store = MemoryStore()
     of_tomorrow(store, 1, TOMORROWS["unknown kind"], may_pass=True)
@@ -399,7 +401,7 @@ def test_whoever_has_passed_over_a_record_leaves_no_folded_copy() -> None:
     assert not [key for key in store.values if key.startswith(fold_prefix("sales"))]
 
 
-def test_every_record_says_whether_drivers_need_it() -> None:
+def test_every_entry_states_whether_drivers_may_skip_it() -> None:
     """Every entry states whether drivers may skip it: a record of ownership may not be skipped, the progress of an
     operation may.
     """
@@ -410,7 +412,7 @@ def test_every_record_says_whether_drivers_need_it() -> None:
     assert [each.drivers_may_pass for each in journal.entries()] == [False, True]
 
 
-def test_entry_of_a_newer_format_is_told() -> None:
+def test_an_entry_of_a_newer_format_stops_an_older_version() -> None:
     """An entry of a newer format stops an older version before it writes anything."""
     store = MemoryStore()
     written(store, 2)
@@ -438,7 +440,7 @@ Journal(LocalStore(sys.argv[1]), "sales", writer="w").append(
 
 
 @pytest.mark.parametrize(("point", "left"), [("before", 0), ("after", 1)])
-def test_writer_killed_at_a_record_goes_on_when_run_again(tmp_path: Path, point: str, left: int) -> None:
+def test_rerunning_a_writer_killed_at_a_record_gives_exactly_one_entry(tmp_path: Path, point: str, left: int) -> None:
     """A writer killed before its record leaves no entry, one killed after it leaves one, and a rerun gives exactly one
     in both cases.
     """

@@ -36,7 +36,7 @@ def requests(store: CountingStore, known: KnownJobs) -> int:
     return store.requests - before
 
 
-def test_another_look_is_one_request_and_with_new_entries_one_read_more_than_there_are(store: CountingStore) -> None:
+def test_rereading_a_cached_job_costs_one_request_and_a_read_per_new_entry(store: CountingStore) -> None:
     """Reading a known job without news costs one request, and with new entries one read more than their number.
     Negative control: the first read costs a request for each entry.
     """
@@ -49,7 +49,7 @@ def test_another_look_is_one_request_and_with_new_entries_one_read_more_than_the
     assert known.read(JOB) == Journal(store, JOB, writer="test").state()
 
 
-def test_a_journal_that_is_gone_is_told_and_then_looked_at_anew(store: CountingStore) -> None:
+def test_a_deleted_journal_is_reported_once_and_then_read_from_the_beginning(store: CountingStore) -> None:
     """A deleted journal is reported as damage once, and is then read from the beginning."""
     write(store, 5)
     known = KnownJobs(store)
@@ -76,7 +76,7 @@ def test_several_threads_see_every_entry(store: CountingStore) -> None:
     assert known.read(JOB).number == 41
 
 
-def test_only_those_looked_at_last_are_kept(store: CountingStore) -> None:
+def test_only_the_most_recently_read_jobs_are_cached(store: CountingStore) -> None:
     """Only the most recently read jobs are cached, and reading an evicted one costs as much as the first time."""
     write(store, 5)
     known = KnownJobs(store)

@@ -54,7 +54,7 @@ def of(place: Place, cluster: Cluster, usual: str = "cluster") -> LaunchedRunner
     return LaunchedRunner(place.store, {LOCAL: lambda: place.runner, "cluster": lambda: cluster}, usual)
 
 
-def test_a_launch_that_is_on_record_stands(place: Place, cluster: Cluster) -> None:
+def test_a_recorded_launch_keeps_its_runner_after_the_settings_change(place: Place, cluster: Cluster) -> None:
     """An instance launched on this machine stays with the local runner even after the settings name a cluster, while a
     new instance is launched on the cluster.
     """
@@ -72,7 +72,7 @@ def test_a_launch_that_is_on_record_stands(place: Place, cluster: Cluster) -> No
     assert later.where_log_is(JOB, "one") == ""
 
 
-def test_what_a_cluster_says_counts_for_its_own(place: Place, cluster: Cluster) -> None:
+def test_the_report_of_the_cluster_decides_about_its_own_instances(place: Place, cluster: Cluster) -> None:
     """The cluster's report decides about its own instances, observed singly or together, and notify, kill and log
     requests go to the cluster.
     """
@@ -89,7 +89,7 @@ def test_what_a_cluster_says_counts_for_its_own(place: Place, cluster: Cluster) 
     assert runner.where_log_is(JOB, "there") == "there's is there"
 
 
-def test_a_death_that_this_machine_proves_is_one(place: Place, cluster: Cluster) -> None:
+def test_a_death_proven_on_this_machine_counts_when_the_cluster_is_unknown(place: Place, cluster: Cluster) -> None:
     """When the cluster's report is unknown, a death that this machine proves by scanning ``/proc`` counts; a report
     that the instance is alive is not overruled, nor is a process that runs on this machine.
     """
@@ -107,7 +107,7 @@ def test_a_death_that_this_machine_proves_is_one(place: Place, cluster: Cluster)
     assert runner.observe(JOB, "one").life is Life.ALIVE
 
 
-def test_only_what_this_machine_runs_is_another_machines(place: Place, cluster: Cluster) -> None:
+def test_only_a_local_driver_is_reported_as_running_elsewhere(place: Place, cluster: Cluster) -> None:
     """A cluster's driver is observed through the cluster, whatever node has claimed it, while a local driver claimed by
     a different machine is reported as elsewhere.
     """
@@ -124,7 +124,7 @@ def test_only_what_this_machine_runs_is_another_machines(place: Place, cluster: 
     place.started.clear()
 
 
-def test_a_runner_that_is_not_known_here_is_named(place: Place, cluster: Cluster) -> None:
+def test_an_instance_with_an_unknown_runner_is_unknown_and_not_killed(place: Place, cluster: Cluster) -> None:
     """An instance with an unknown runner is reported as ``UNKNOWN`` with the runner's name, and killing it is
     refused.
     """

@@ -37,7 +37,7 @@ def test_a_secret_at_the_cut_of_a_very_long_line_is_masked(tmp_path: Path, shift
     assert text.endswith("*** end")
 
 
-def test_a_secret_that_is_no_text_is_masked_in_the_log(tmp_path: Path) -> None:
+def test_a_secret_of_arbitrary_bytes_is_masked_in_the_log(tmp_path: Path) -> None:
     """A secret from an environment variable that contains arbitrary bytes is masked in the log."""
     raw = b"pass\xff\xfeword"
     log = DriverLog(tmp_path / "one.log", {"secret://env/S": raw.decode(errors="surrogateescape")})
@@ -57,7 +57,7 @@ def test_a_log_does_not_outgrow_its_limit(tmp_path: Path) -> None:
     assert kept.splitlines() == [f"line {number}" for number in range(500 - len(kept.splitlines()), 500)]
 
 
-def test_a_second_log_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+def test_a_second_log_on_the_same_file_appends_to_it(tmp_path: Path) -> None:
     """A second log on the same file appends to the existing lines."""
     (tmp_path / "one.log").write_text("before\n")
     DriverLog(tmp_path / "one.log", {}, job="sales", instance="r7").write_line("after")
@@ -79,7 +79,7 @@ def test_a_full_disk_loses_lines_but_never_stops_the_driver(tmp_path: Path) -> N
     assert (tmp_path / "one.log").read_text() == "(2 pieces of output were lost: the disk was full)\nkept\n"
 
 
-def test_a_secret_is_masked_in_what_is_said_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_secret_is_masked_only_in_the_message_of_a_log_line(tmp_path: Path) -> None:
     """A secret is masked in the message of a log line, but not in its time, level and job, even if it is a digit or the
     job's name.
     """

@@ -23,7 +23,9 @@ os._exit(7)
 """
 
 
-def test_a_driver_without_output_is_waited_for_at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_supervisor_sleeps_while_a_driver_without_output_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When a driver closes its output before it exits, the supervisor sleeps until the exit instead of polling the
     closed pipe.
     """

@@ -82,7 +82,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("found", "life", "why"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_of_a_pod_that_has_claimed_its_instance(found: PodReport | None, life: Life, why: str) -> None:
+def test_a_claimed_pod_is_dead_only_if_its_kubelet_reports_termination(
+    found: PodReport | None, life: Life, why: str
+) -> None:
     """A pod that has claimed its instance counts as dead only if its kubelet reports that the driver's container has
     terminated; every other report is alive or unknown.
     """
@@ -92,12 +94,12 @@ def test_of_a_pod_that_has_claimed_its_instance(found: PodReport | None, life: L
 
 
 @pytest.mark.parametrize("found", [case[1] for case in CASES if case[2] is Life.UNKNOWN and case[1] is not None])
-def test_of_a_pod_that_nobody_has_claimed_it_from(found: PodReport) -> None:
+def test_a_pod_without_a_claim_is_never_unknown(found: PodReport) -> None:
     """A pod without a claim is never unknown, because it may still start and can claim nothing once it is killed."""
     assert judge(POD, found, [], NOW).life in (Life.ALIVE, Life.DEAD)
 
 
-def test_a_pod_of_another_cluster_is_not_missed_here() -> None:
+def test_a_missing_pod_of_a_different_cluster_is_unknown() -> None:
     """If a pod is missing but was recorded in a different cluster, its state is unknown and both clusters are named,
     whether or not it was claimed.
     """
@@ -108,7 +110,7 @@ def test_a_pod_of_another_cluster_is_not_missed_here() -> None:
         assert "pod streaming/sales-1 is in https://a, but KUBECONFIG names https://b" in seen.why
 
 
-def test_what_a_kubelet_says_in_lines_is_said_in_one() -> None:
+def test_a_kubelet_message_of_several_lines_is_reported_in_one() -> None:
     """A kubelet's message of several lines is reported in one line."""
     pulls = {"waiting": {"reason": "ErrImagePull", "message": "no such\n  image\n"}}
     seen = judge(POD, report(pulls, phase="Pending"), [], NOW)
@@ -147,7 +149,9 @@ OWN = 'Usage of EmptyDir volume "streamkeeper-home" exceeds the limit "1Gi". '
         (report(ended(), phase="Failed", conditions=DISRUPTED), Fault.EVICTED, "TerminationByKubelet: short"),
     ],
 )
-def test_why_a_container_has_ended_is_told_and_typed(found: PodReport, fault: Fault | None, why: str) -> None:
+def test_the_reason_for_a_container_termination_is_reported_with_its_fault(
+    found: PodReport, fault: Fault | None, why: str
+) -> None:
     """The reason for a container's termination is reported, with a fault for its own memory or disk limit or for an
     eviction; a plain kill or a SIGTERM gets no fault.
     """

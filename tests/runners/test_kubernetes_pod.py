@@ -126,13 +126,13 @@ def running(place: PodPlace, instance: str = "one") -> tuple[int, int, int]:
     return pids
 
 
-def test_what_is_done_with_pods_is_allowed(place: PodPlace) -> None:
+def test_the_cluster_check_passes_with_the_shipped_rights(place: PodPlace) -> None:
     """The check of the cluster passes with the rights of ``deploy/kubernetes`` and leaves no pod and no Secret."""
     place.runner.check_place()
     assert place.node.kubectl("get", "pods,secrets", "-n", NAMESPACE, "-o", "name") == ""
 
 
-def test_an_end_that_a_node_drain_asks_for_comes_between_two_batches(place: PodPlace) -> None:
+def test_a_driver_whose_pod_is_deleted_drains_between_two_batches(place: PodPlace) -> None:
     """When its pod is deleted, the supervisor lets the driver drain and waits for it, and records the instance as
     failed, so that the watch starts a new one.
     """
@@ -168,7 +168,7 @@ SMALL = {"spark.driver.memory": "64m", "spark.driver.memoryOverhead": "192m"}
 HOG = f"spawn {sys.executable} -c b = b'x' * 700_000_000; import time; time.sleep(300)"
 
 
-def test_a_container_that_is_killed_for_its_memory_says_so(place: PodPlace) -> None:
+def test_a_container_killed_for_its_memory_has_the_fault_out_of_memory(place: PodPlace) -> None:
     """A container killed at the release's memory limit is reported with the fault ``OUT_OF_MEMORY``. Negative control:
     a plain kill is not.
     """
@@ -198,7 +198,7 @@ def not_running_inside(place: PodPlace) -> bool:
         return True
 
 
-def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -> None:
+def test_a_pod_on_a_silent_node_stays_unknown_until_its_kubelet_resumes(place: PodPlace) -> None:
     """A pod whose kubelet is frozen stays unknown and keeps running, even after it is killed and deleted by force.
 
     Once the kubelet resumes, it terminates the pod, which proves the death.
@@ -219,7 +219,7 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -
     assert not any(map(is_running, pids))
 
 
-def test_a_container_whose_shim_is_killed_is_not_dead_while_it_lives(place: PodPlace) -> None:
+def test_a_container_without_its_shim_is_alive_while_its_processes_run(place: PodPlace) -> None:
     """When a container's shim is killed, the instance is reported dead only after all of its processes have
     terminated.
     """
@@ -235,7 +235,7 @@ def below(pid: int) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children()]
 
 
-def test_what_waits_for_room_is_alive_and_says_so(place: PodPlace) -> None:
+def test_a_pod_that_waits_for_capacity_is_alive_and_reports_why(place: PodPlace) -> None:
     """A pod that needs more memory than the node has is alive and reports why it waits; once killed, it never starts,
     and releasing its resources deletes the pod.
     """
@@ -248,7 +248,7 @@ def test_what_waits_for_room_is_alive_and_says_so(place: PodPlace) -> None:
     wait_for("the end of its pod", lambda: not place.read())
 
 
-def test_a_pod_that_cannot_start_says_why(place: PodPlace) -> None:
+def test_a_pod_that_cannot_start_reports_the_reason_of_the_kubelet(place: PodPlace) -> None:
     """A pod with a missing image is alive and reports the kubelet's reason while it waits."""
     place.template["spec"]["containers"][0]["image"] = "registry.example/nothing:1"
     place.runner = place.new_runner()
@@ -257,7 +257,7 @@ def test_a_pod_that_cannot_start_says_why(place: PodPlace) -> None:
     assert place.life() is Life.ALIVE
 
 
-def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) -> None:
+def test_a_supervisor_that_cannot_start_is_reported_dead_with_the_reason(place: PodPlace) -> None:
     """A supervisor that cannot find the store is reported dead without a claim, with the last line of its output as the
     reason.
     """
@@ -271,7 +271,7 @@ def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) ->
     assert "was never launched" in runner.observe(JOB, "one").why
 
 
-def test_no_room_by_a_quota_is_said_and_passes(place: PodPlace) -> None:
+def test_a_refusal_by_quota_is_reported_as_a_temporary_lack_of_room(place: PodPlace) -> None:
     """A refusal because of a quota is reported as a temporary lack of room, and the check passes once the quota is
     removed.
     """
@@ -291,7 +291,7 @@ def refused(place: PodPlace) -> bool:
     return False
 
 
-def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
+def test_a_foreign_pod_with_the_same_name_is_never_deleted(place: PodPlace) -> None:
     """A foreign pod with the name of the instance's pod is refused at launch, and neither killing the instance nor
     releasing its resources deletes it.
     """
@@ -313,7 +313,7 @@ def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
     assert "deletionTimestamp" not in place.read()["metadata"]  # type: ignore[operator]
 
 
-def test_what_is_buried_keeps_its_log_until_its_records_go(place: PodPlace) -> None:
+def test_a_released_instance_keeps_its_pod_log_until_removal_is_requested(place: PodPlace) -> None:
     """Releasing the resources of a running instance is refused; after its death, the finalizer and the Secret are
     removed first, and the pod with its log only on request.
     """
@@ -349,7 +349,7 @@ def test_a_secret_goes_with_its_pod(place: PodPlace) -> None:
     wait_for("the Secret's end", lambda: not place.node.read("secret", place.pod()), timeout_s=60)
 
 
-def test_a_pod_whose_launch_was_cut_off_before_its_secret_waits_for_it(place: PodPlace) -> None:
+def test_a_pod_of_an_interrupted_launch_waits_for_its_secret(place: PodPlace) -> None:
     """A pod whose launch was interrupted before its Secret was created waits for it, and the driver starts once the
     launch is repeated.
     """
@@ -398,7 +398,7 @@ def test_the_shipped_template_passes_pod_security_restricted(place: PodPlace, ta
     assert taken_in.strip() == ("" if taken else "pod/tried")
 
 
-def test_evictions_wait_where_that_is_wanted(place: PodPlace) -> None:
+def test_draining_a_node_is_refused_with_hold_evictions(place: PodPlace) -> None:
     """With ``hold-evictions``, draining the node is refused as long as a driver runs on it."""
     running(place)
     budget = yaml.safe_load((ROOT / "deploy/kubernetes/hold-evictions/budget.yaml").read_text())
@@ -417,9 +417,7 @@ def test_evictions_wait_where_that_is_wanted(place: PodPlace) -> None:
     ("kubeconfig", "told"),
     [("none", "no Kubernetes cluster is configured"), ("nobody", "refuses: Unauthorized"), ("driver", "is forbidden")],
 )
-def test_a_cluster_that_does_not_let_us_is_told_before_anything_is_recorded(
-    place: PodPlace, kubeconfig: str, told: str
-) -> None:
+def test_missing_access_to_the_cluster_is_reported_by_the_check(place: PodPlace, kubeconfig: str, told: str) -> None:
     """A missing configuration, an invalid token and an account without rights are each reported by the check of the
     cluster.
     """
@@ -433,7 +431,7 @@ def test_a_cluster_that_does_not_let_us_is_told_before_anything_is_recorded(
         runner.check_place()
 
 
-def test_a_field_that_there_is_none_of_is_refused(place: PodPlace) -> None:
+def test_an_unknown_field_in_the_pod_template_is_refused(place: PodPlace) -> None:
     """A misspelt field in the pod template is refused by the check of the cluster."""
     place.template["spec"]["nodeSelektor"] = {"disk": "fast"}
     with pytest.raises(PermanentError, match="nodeSelektor"):
@@ -448,7 +446,7 @@ def alone(tmp_path: Path) -> Iterator[PodPlace]:
         yield PodPlace(tmp_path, node)
 
 
-def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
+def test_a_missing_pod_does_not_prove_the_death_of_its_driver(alone: PodPlace) -> None:
     """A pod that is deleted by force behind a frozen kubelet still runs, so a 404 leaves its state unknown, and so does
     a new pod of the same name.
 

@@ -49,7 +49,7 @@ def test_a_client_certificate_of_the_configuration_is_sent(
     assert KubernetesApi(variables)._client._session.cert == wanted
 
 
-def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluster: ClusterServer) -> None:
+def test_releasing_an_instance_without_a_pod_sends_no_request(tmp_path: Path, cluster: ClusterServer) -> None:
     """Releasing the resources of an instance whose launch was interrupted before its pod was recorded sends no
     request.
     """
@@ -89,7 +89,9 @@ def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> Kube
 
 
 @pytest.mark.parametrize("with_log", [False, True])
-def test_the_proof_of_a_driver_that_runs_is_kept(tmp_path: Path, cluster: ClusterServer, with_log: bool) -> None:
+def test_the_finalizer_and_secret_of_a_running_driver_are_kept(
+    tmp_path: Path, cluster: ClusterServer, with_log: bool
+) -> None:
     """Releasing the resources of a running driver changes neither its pod's finalizer nor its Secret, and a request to
     remove its log as well is an error.
     """
@@ -102,7 +104,7 @@ def test_the_proof_of_a_driver_that_runs_is_kept(tmp_path: Path, cluster: Cluste
     assert cluster.asked == [f"GET {PODS}/sales-1"]
 
 
-def test_the_proof_of_a_driver_that_has_ended_is_released(tmp_path: Path, cluster: ClusterServer) -> None:
+def test_the_finalizer_and_secret_of_a_terminated_driver_are_removed(tmp_path: Path, cluster: ClusterServer) -> None:
     """Control: for a terminated driver, the Secret and only the runner's own finalizer are removed, and the pod with
     its log is deleted only on request.
     """

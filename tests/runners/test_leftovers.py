@@ -54,7 +54,7 @@ def test_a_driver_is_found_with_all_of_its_session(settings: Settings, superviso
     assert [each.pid for each in found.processes if Path(f"/proc/{each.pid}/exe").exists()] == []
 
 
-def test_where_nobody_can_look_is_said(settings: Settings) -> None:
+def test_a_search_that_proves_nothing_reports_why(settings: Settings) -> None:
     """The search reports why it proves nothing in a container, on a shared file system, on an object store and for a
     different user's checkpoints.
     """

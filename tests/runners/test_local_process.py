@@ -75,7 +75,7 @@ def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Plac
     assert not is_running(other)
 
 
-def test_a_pid_used_again_is_not_taken_for_the_old_process(place: Place) -> None:
+def test_a_reused_pid_does_not_count_as_the_instance(place: Place) -> None:
     """A living process with a recorded pid but a different start time does not count as the instance, and is not
     killed.
     """
@@ -140,7 +140,7 @@ def test_an_instance_survives_its_launchers_whole_process_group(place: Place) ->
     assert place.control().read_exit() is not None
 
 
-def test_a_terminated_supervisor_ends_its_tree_and_says_so(place: Place) -> None:
+def test_a_supervisor_that_receives_sigterm_kills_its_tree_and_records_it(place: Place) -> None:
     """A supervisor that receives SIGTERM kills its driver and the driver's child, and records an exit that names the
     signal.
     """
@@ -156,7 +156,7 @@ def test_a_terminated_supervisor_ends_its_tree_and_says_so(place: Place) -> None
     assert (end_.signal, end_.by_signal) == (15, True)
 
 
-def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:
+def test_a_supervisor_exits_although_the_store_is_missing(place: Place) -> None:
     """A supervisor that cannot record its driver's exit because the store is missing gives up after a while, and the
     instance is proven dead once the store is back.
     """
@@ -232,7 +232,7 @@ def test_a_driver_that_cannot_be_executed_fails_the_instance(place: Place) -> No
     assert "cannot be started" in end_.error
 
 
-def test_a_master_of_an_airflow_connection_is_asked_for_at_each_launch(place: Place) -> None:
+def test_each_launch_resolves_the_master_of_an_airflow_connection(place: Place) -> None:
     """Each launch resolves the Spark master from the Airflow connection anew, and a process that cannot read
     connections refuses the launch.
     """
@@ -274,7 +274,7 @@ def installation(id: str, *, first: str = "") -> InstallationRecord:
     return InstallationRecord(number=1, id=id, place="file:///store", first=first or id, at="2026-11-22T00:00:00Z")
 
 
-def test_a_copied_store_neither_sees_nor_ends_the_drivers_of_the_other_one(place: Place) -> None:
+def test_a_copied_store_neither_notifies_nor_kills_drivers_of_the_original(place: Place) -> None:
     """An installation that became independent of the original reports the original's drivers as never having run, and
     neither notifies nor kills them.
     """
@@ -292,7 +292,7 @@ def test_a_copied_store_neither_sees_nor_ends_the_drivers_of_the_other_one(place
     assert ours.observe(JOB, "one").life is Life.ALIVE
 
 
-def test_without_the_installations_mark_a_copy_ends_them(place: Place) -> None:
+def test_a_runner_without_an_installation_kills_drivers_of_the_original(place: Place) -> None:
     """Negative control: a runner without an installation kills the driver that the same records name."""
     place.new_runner(installation=installation("a1")).launch(place.spec(installation="a1"), {})
     place.pids()
@@ -301,7 +301,7 @@ def test_without_the_installations_mark_a_copy_ends_them(place: Place) -> None:
     wait_for("its end", lambda: not is_running(supervisor))
 
 
-def test_a_driver_of_before_there_were_ids_is_the_first_installations(place: Place) -> None:
+def test_a_driver_without_an_installation_id_belongs_to_the_first_installation(place: Place) -> None:
     """A driver that was started before installations had ids belongs to the first installation of its store, and to no
     other.
     """
@@ -313,7 +313,7 @@ def test_a_driver_of_before_there_were_ids_is_the_first_installations(place: Pla
     assert elsewhere.observe(JOB, "one").life is Life.DEAD
 
 
-def test_a_copy_at_the_same_path_in_another_container_ends_nobody(
+def test_a_driver_of_a_different_container_at_the_same_path_is_not_killed(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver with the same id, path and marks, whose store directory differs because it runs in a different

@@ -13,7 +13,7 @@ def log(tmp_path: Path, *, limit_bytes: int = 10_000_000) -> tuple[Path, DriverL
     return path, DriverLog(path, {"secret://env/X": "hunter22"}, limit_bytes=limit_bytes)
 
 
-def test_the_last_lines_are_the_last_ones(tmp_path: Path) -> None:
+def test_the_last_lines_of_a_large_log_are_returned_exactly(tmp_path: Path) -> None:
     """The last lines of a large log are returned exactly; a larger number returns all lines, and 0 or a missing file
     returns none.
     """
@@ -27,7 +27,7 @@ def test_the_last_lines_are_the_last_ones(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "none.log", 5) == ([], 0)
 
 
-def test_lines_of_the_part_before_fill_up(tmp_path: Path) -> None:
+def test_the_last_lines_include_the_previous_file_after_a_rotation(tmp_path: Path) -> None:
     """Shortly after a rotation, the last lines include those of the previous file."""
     path, written = log(tmp_path, limit_bytes=100)
     for number in range(12):
@@ -36,7 +36,7 @@ def test_lines_of_the_part_before_fill_up(tmp_path: Path) -> None:
     assert [each.split()[1] for each in lines] == ["7", "8", "9", "10", "11"]
 
 
-def test_a_follower_misses_nothing_over_a_turn_and_gives_whole_lines(tmp_path: Path) -> None:
+def test_a_follower_returns_every_whole_line_once_across_rotations(tmp_path: Path) -> None:
     """A follower returns every line exactly once across rotations, and returns an incomplete line only once it is
     complete.
     """
@@ -55,7 +55,7 @@ def test_a_follower_misses_nothing_over_a_turn_and_gives_whole_lines(tmp_path: P
     assert seen.count("half") == 60
 
 
-def test_no_secret_is_read_because_none_was_written(tmp_path: Path) -> None:
+def test_a_secret_is_masked_when_the_log_is_written(tmp_path: Path) -> None:
     """A secret is masked when the log is written, so that reading it cannot reveal the secret."""
     path, written = log(tmp_path)
     written.feed(b"opened hunter22\n")

@@ -40,7 +40,7 @@ def environment(pod: dict[str, Any]) -> dict[str, Any]:
     return {each["name"]: each.get("value", each.get("valueFrom")) for each in pod["spec"]["containers"][0]["env"]}
 
 
-def test_what_is_the_runners_own_is_added_and_the_rest_stays() -> None:
+def test_the_runner_adds_its_settings_and_keeps_the_rest_of_the_template() -> None:
     """The runner adds name, finalizer, annotations, command and memory to the pod, keeps the template's other settings,
     and does not change the template itself.
     """
@@ -82,12 +82,12 @@ def resources(given: dict[str, Any], **conf: str) -> dict[str, Any]:
         {"requests": {"memory": "8Gi", "cpu": "1"}},
     ],
 )
-def test_what_a_template_says_of_memory_and_cores_stays(given: dict[str, Any]) -> None:
+def test_memory_and_cores_set_in_the_template_are_kept(given: dict[str, Any]) -> None:
     """Memory and cores that the template sets are kept, and a limit alone does not get a larger request."""
     assert resources(given, **{"spark.driver.memory": "4g", "spark.driver.cores": "8"}) == given
 
 
-def test_what_a_template_leaves_open_is_the_releases() -> None:
+def test_cores_and_memory_missing_in_the_template_come_from_the_release() -> None:
     """Cores and memory that the template leaves open are taken from the release's conf, each independently."""
     conf = {"spark.driver.memory": "4g", "spark.driver.cores": "8"}
     assert resources({}, **conf) == {
@@ -110,7 +110,7 @@ def test_a_template_that_limits_a_driver_to_less_than_its_jvm_is_refused(limit: 
     assert resources({"limits": {"memory": limit}}, **{"spark.driver.memory": "1g"})["limits"] == {"memory": limit}
 
 
-def test_a_variable_of_the_runners_wins_and_is_taken_as_it_is() -> None:
+def test_a_variable_of_the_runner_overrides_the_template_and_is_escaped() -> None:
     """The runner's variables override the template's, and ``$(NAME)`` in them is escaped so that Kubernetes does not
     expand it.
     """
@@ -121,7 +121,7 @@ def test_a_variable_of_the_runners_wins_and_is_taken_as_it_is() -> None:
     assert SECRETS not in found
 
 
-def test_an_address_that_the_template_gives_stays() -> None:
+def test_spark_local_ip_set_in_the_template_is_kept() -> None:
     """``SPARK_LOCAL_IP`` from the template is kept, and is the pod's address otherwise."""
     env = [{"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}]
     pod = made(template(containers=[{"name": "driver", "image": "i", "env": env}]))
@@ -129,7 +129,7 @@ def test_an_address_that_the_template_gives_stays() -> None:
     assert environment(made(template()))["SPARK_LOCAL_IP"] == {"fieldRef": {"fieldPath": "status.podIP"}}
 
 
-def test_what_is_secret_comes_from_the_pods_own_secret() -> None:
+def test_secrets_are_passed_by_reference_to_the_secret_of_the_pod() -> None:
     """Secrets are passed to the pod as a reference to its Secret and not as values in the manifest."""
     found = environment(made(template(), secret=True))
     assert found[SECRETS] == {"secretKeyRef": {"name": "orders-1", "key": SECRETS}}
@@ -152,7 +152,7 @@ def test_what_is_secret_comes_from_the_pods_own_secret() -> None:
         (template(terminationGracePeriodSeconds="long"), "is not an integer"),
     ],
 )
-def test_a_template_that_cannot_be_taken_says_why(pod: Any, told: str) -> None:
+def test_an_unusable_template_is_refused_with_file_and_reason(pod: Any, told: str) -> None:
     """An unusable template is refused with one line that names the file and the reason."""
     with pytest.raises(InvalidInput, match=told) as refused:
         check_template("/etc/driver-pod.yaml", pod)
@@ -162,7 +162,7 @@ def test_a_template_that_cannot_be_taken_says_why(pod: Any, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"), [("a: [", "is not YAML"), ("\0", "is not YAML"), ("", "not a Pod with a spec")]
 )
-def test_a_file_of_any_content_is_answered_in_a_line(tmp_path: Path, text: str, told: str) -> None:
+def test_a_missing_or_malformed_template_file_is_refused_with_one_line(tmp_path: Path, text: str, told: str) -> None:
     """A template file that is missing, malformed, binary or empty is refused with one line."""
     file = tmp_path / "pod.yaml"
     with pytest.raises(NotFound, match="cannot be read"):
@@ -173,7 +173,7 @@ def test_a_file_of_any_content_is_answered_in_a_line(tmp_path: Path, text: str, 
     assert "\n" not in str(refused.value)
 
 
-def test_the_template_to_begin_with_can_be_taken() -> None:
+def test_the_shipped_template_is_accepted() -> None:
     """The template shipped in ``deploy/kubernetes`` is accepted."""
     found = read_template(str(ROOT / "deploy/kubernetes/driver-pod.yaml"))
     assert (found.namespace, found.grace_s) == ("streaming", 120)

@@ -72,14 +72,14 @@ def test_a_zombie_of_which_nothing_is_left_is_dead() -> None:
         assert Path(f"/proc/{process.pid}").exists()
 
 
-def test_a_frozen_process_is_alive_and_said_to_be_frozen() -> None:
+def test_a_stopped_process_is_alive_and_reported_as_frozen() -> None:
     """A stopped process counts as alive and is reported as frozen."""
     with started("/bin/sleep", "300") as process:
         os.kill(process.pid, signal.SIGSTOP)
         wait_for("its freezing", lambda: living(process.pid).frozen)
 
 
-def test_every_ancestor_of_a_process_is_above_it() -> None:
+def test_all_ancestors_of_a_process_are_found() -> None:
     """All ancestors of a process are found, up to the first process of the machine or container."""
     with started("/bin/sleep", "300") as process:
         above = read_above(process.pid)
@@ -121,7 +121,7 @@ def test_a_process_of_another_installation_is_not_ours(tmp_path: Path) -> None:
         assert [each.pid for each in found] == sorted((mine.pid, older.pid))
 
 
-def test_an_installation_without_an_id_finds_the_processes_of_its_own_store_only(tmp_path: Path) -> None:
+def test_an_installation_without_an_id_finds_only_drivers_of_its_store(tmp_path: Path) -> None:
     """An installation without an id finds only the drivers of its own store. Negative control: without the store, the
     mark finds the drivers of every installation.
     """
@@ -141,7 +141,7 @@ def test_an_installation_without_an_id_finds_the_processes_of_its_own_store_only
         assert [each.pid for each in find_tree(mark("pt", "no-id"), roots)] == everybody
 
 
-def test_a_session_that_is_another_installations_is_not_ours() -> None:
+def test_a_session_with_a_member_of_a_different_installation_is_not_matched() -> None:
     """A session recorded by pid is not matched if one of its members is marked with a different installation."""
     with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/s", STREAMKEEPER_INSTALLATION="b2") as process:
         root = Root(pid=process.pid, started=living(process.pid).started)
@@ -193,7 +193,7 @@ def test_a_signal_is_for_one_process_not_for_its_pid() -> None:
         send(now, signal.SIGKILL)
 
 
-def test_killing_goes_on_until_nothing_new_is_found() -> None:
+def test_killing_a_tree_repeats_until_no_new_process_is_found() -> None:
     """Killing a tree repeats the search until no new process is found, so that processes started in between are killed
     too.
     """
@@ -205,7 +205,7 @@ def test_killing_goes_on_until_nothing_new_is_found() -> None:
         assert looks == []
 
 
-def test_waiting_for_an_end_ends_with_the_last_process_or_the_time() -> None:
+def test_waiting_stops_at_the_last_termination_or_the_time_limit() -> None:
     """Waiting for processes stops when the last one has terminated or the time limit is reached, and terminated
     processes are not waited for.
     """
@@ -223,7 +223,7 @@ def test_waiting_for_an_end_ends_with_the_last_process_or_the_time() -> None:
         assert time.monotonic() - began < 15.0
 
 
-def test_a_session_whose_number_was_taken_over_is_not_ours() -> None:
+def test_a_session_with_a_reused_leader_pid_is_not_matched() -> None:
     """A session whose leader has a different start time than recorded is not matched."""
     with started("/bin/sleep", "300") as process:
         now = living(process.pid)

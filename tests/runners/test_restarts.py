@@ -31,7 +31,7 @@ def series(code: int, times: int, *, every_s: float = 0.0, ran_s: float = 1.0) -
 
 
 @pytest.mark.parametrize("code", [*MEANT, ExitCode.FENCED, ExitCode.REFUSED])
-def test_a_last_word_is_an_end(code: ExitCode) -> None:
+def test_an_intended_exit_fence_or_refusal_terminates_the_instance(code: ExitCode) -> None:
     """An intended exit, a fence or a refusal terminates the instance whatever budget is left, and only an intended exit
     has no cause.
     """
@@ -42,7 +42,7 @@ def test_a_last_word_is_an_end(code: ExitCode) -> None:
 
 
 @pytest.mark.parametrize("code", [ExitCode.FENCED, ExitCode.REFUSED])
-def test_what_is_permanent_is_not_tried_again_and_never_speaks_of_restarts(code: ExitCode) -> None:
+def test_a_permanent_exit_is_not_restarted_and_its_reason_omits_restarts(code: ExitCode) -> None:
     """The reason of a permanent exit does not mention restarts, so that it does not suggest a crash loop."""
     assert "restart" not in after(code, Spent(failures=5)).reason
 
@@ -89,7 +89,7 @@ def test_a_dependency_that_is_down_costs_no_restart(code: ExitCode) -> None:
     assert "has not answered for 24.0 h" in late.reason
 
 
-def test_the_same_outage_told_as_a_failure_uses_the_budget_up() -> None:
+def test_an_outage_reported_as_a_plain_failure_uses_up_the_budget() -> None:
     """Negative control: the same outage, reported as a plain failure, uses up the budget within 180 s."""
     ended = series(ExitCode.FAILED, 100, every_s=30.0)
     assert len(ended) * 30.0 <= 180.0
@@ -116,13 +116,13 @@ def test_budgets_do_not_mix() -> None:
     assert (spent.failures, spent.waits, spent.without_room) == (2, 2, 1)
 
 
-def test_a_signal_is_named() -> None:
+def test_the_reason_of_an_exit_distinguishes_a_signal_from_an_exit_code() -> None:
     """The reason of an exit distinguishes a signal from an exit code."""
     assert "signal 9" in after(-9).reason
     assert "exit code 5" in after(5).reason
 
 
-def test_every_exit_code_has_a_cause_or_was_meant() -> None:
+def test_every_exit_code_has_a_cause_unless_the_exit_is_intended() -> None:
     """Every exit code has a cause unless the exit is intended, and an unknown code counts as a failure."""
     assert {code for code in ExitCode if cause_of_code(code) is None} == set(MEANT)
     assert cause_of_code(99) is Cause.FAILURE

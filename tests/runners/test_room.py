@@ -16,7 +16,7 @@ OFF_HEAP = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size":
 @pytest.mark.parametrize(
     ("memory", "mib"), [("", 2048), ("512m", 1536), ("2g", 3072), ("8GB", 10240), ("1t", 1310720), ("much", 2048)]
 )
-def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: int) -> None:
+def test_a_container_has_memory_for_processes_outside_the_jvm_heap(memory: str, mib: int) -> None:
     """A container's memory is the JVM heap plus 1 GiB or a quarter of the heap, for Python, its workers and the JVM's
     memory outside the heap.
     """
@@ -43,7 +43,7 @@ def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: in
         ({f"{ROCKSDB}boundedMemoryUsage": "true", f"{ROCKSDB}maxMemoryUsageMB": "900"}, 900),
     ],
 )
-def test_what_a_release_says_of_memory_beside_the_heap_is_honored(conf: dict[str, str], more: int) -> None:
+def test_a_memory_overhead_set_by_the_release_is_used(conf: dict[str, str], more: int) -> None:
     """A memory overhead that the release sets is used as given; otherwise off-heap memory, Python workers and RocksDB
     are added.
     """
@@ -52,13 +52,13 @@ def test_what_a_release_says_of_memory_beside_the_heap_is_honored(conf: dict[str
     check_release_conf(conf)
 
 
-def test_tasks_elsewhere_take_no_room_in_the_driver() -> None:
+def test_tasks_on_executors_add_no_memory_to_the_driver() -> None:
     """If the tasks run on executors, Python workers and state add no memory to the driver's container."""
     conf = {"spark.sql.shuffle.partitions": "200", "spark.driver.cores": "8"}
     assert container_mib(conf, own_tasks=False) == container_mib({})
 
 
-def test_with_less_than_sparks_own_overhead_its_jvm_does_not_fit() -> None:
+def test_the_smallest_container_for_a_jvm_includes_the_spark_overhead() -> None:
     """The smallest container for a JVM has Spark's own overhead: a tenth of the heap, at least 384 MiB, or the
     release's setting.
     """

@@ -113,7 +113,7 @@ def test_an_outage_of_a_dependency_costs_no_restart(place: Place) -> None:
     assert status.state is DriverState.STARTING
 
 
-def test_the_same_outage_told_as_a_failure_ends_it(place: Place) -> None:
+def test_an_outage_reported_as_a_plain_failure_stops_the_instance(place: Place) -> None:
     """Negative control: the same outage, reported as a plain failure, uses up the budget after one restart, and the
     exit states that.
     """
@@ -126,7 +126,7 @@ def test_the_same_outage_told_as_a_failure_ends_it(place: Place) -> None:
     assert "1 restarts" in end.error
 
 
-def test_what_is_permanent_is_told_without_a_word_of_restarts(place: Place) -> None:
+def test_a_permanent_exit_is_recorded_without_mentioning_restarts(place: Place) -> None:
     """A permanent exit is not restarted; its record has the cause and does not mention restarts."""
     place.order(f"print sink ahead\nexit {ExitCode.REFUSED}")
     serve(place, restarts=QUICK)
@@ -196,7 +196,7 @@ def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
     assert "the job was stopped by ada" in place.log()
 
 
-def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Place) -> None:
+def test_a_failed_driver_with_a_drain_command_is_not_restarted(place: Place) -> None:
     """A driver that failed before it read its drain command is not restarted, and the instance is recorded as
     drained.
     """
@@ -242,7 +242,7 @@ def test_a_supervisor_whose_claim_was_lost_leaves_the_instance_to_another(place:
     assert place.control().read_exit() is None
 
 
-def test_without_that_look_it_would_start_again(place: Place) -> None:
+def test_an_undecided_store_outage_is_followed_by_the_next_generation(place: Place) -> None:
     """Negative control: when nothing was decided during the outage, the supervisor starts the next generation."""
     serve(place, restarts=QUICK)
     with store_away(place, ExitCode.DEPENDENCY_DOWN):

@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> PodPlace:
 
 
 @pytest.mark.parametrize("signal", [9, 0])
-def test_the_supervisors_record_proves_the_end_alone(place: PodPlace, signal: int) -> None:
+def test_the_exit_record_of_the_supervisor_alone_proves_the_death(place: PodPlace, signal: int) -> None:
     """The supervisor's exit record alone proves the death; the API server would only add the reason for a signal."""
     ending = DriverExit(instance="one", state=DriverState.FAILED, code=137 if signal else 1, signal=signal)
     place.control().write_exit(ending)
@@ -49,7 +49,7 @@ def test_the_supervisors_record_proves_the_end_alone(place: PodPlace, signal: in
     assert seen.why.endswith("has recorded the end (failed) after every process of its tree had exited")
 
 
-def test_without_that_record_nothing_is_proven(place: PodPlace) -> None:
+def test_a_pod_without_an_exit_record_is_unknown(place: PodPlace) -> None:
     """Negative control: without the exit record, the same pod is ``UNKNOWN``, and the reason names the server."""
     seen = place.runner.observe(JOB, "one")
     assert seen.life is Life.UNKNOWN
@@ -57,7 +57,7 @@ def test_without_that_record_nothing_is_proven(place: PodPlace) -> None:
     assert place.server in seen.why
 
 
-def test_a_launch_without_a_template_is_one_line(place: PodPlace) -> None:
+def test_a_launch_without_a_pod_template_is_refused_with_one_line(place: PodPlace) -> None:
     """A launch without a pod template setting is refused with one line that names ``STREAMKEEPER_POD_TEMPLATE``."""
     settings = {key: value for key, value in place.settings.runner_variables.items() if key != POD_TEMPLATE}
     place.settings = msgspec.structs.replace(place.settings, runner_variables=settings)

@@ -10,7 +10,7 @@ from streamkeeper.model.settings.settings import Settings
 from streamkeeper.runners.variables import driver_variables, passed_to_containers
 
 
-def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
+def test_a_driver_inherits_only_the_variables_of_its_launcher_that_it_needs() -> None:
     """A driver inherits the location of the cluster with its checkpoints, the user name for it, the AWS region and the
     host name that executors use; a proxy and a Kerberos cache are not passed on.
     """
@@ -23,7 +23,7 @@ def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
     assert not {"HTTP_PROXY", "KRB5CCNAME"} & found.keys()
 
 
-def test_no_credential_of_whoever_starts_it_goes_into_a_container() -> None:
+def test_a_container_receives_locations_but_no_credentials_of_its_launcher() -> None:
     """A container receives variables with locations such as ``AWS_REGION``; secret keys, ``HOME`` and empty variables
     are left out.
     """

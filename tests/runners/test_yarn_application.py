@@ -96,7 +96,7 @@ def says(place: YarnPlace) -> str:
     return str(place.yarn.ask(f"apps/{place.application()}")["app"]["state"])
 
 
-def test_an_application_lives_as_long_as_its_supervisor(place: YarnPlace) -> None:
+def test_yarn_drops_an_application_once_its_application_master_is_killed(place: YarnPlace) -> None:
     """An application that sends heartbeats outlives YARN's expiry time; once its ApplicationMaster process is killed,
     YARN drops the application and the driver is stopped in order.
     """
@@ -123,7 +123,7 @@ def parent(pid: int) -> int:
     return psutil.Process(pid).ppid()
 
 
-def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: YarnPlace) -> None:
+def test_an_application_on_a_frozen_node_is_unknown_although_yarn_reports_killed(place: YarnPlace) -> None:
     """While its NodeManager is frozen, an application is reported as KILLED at once although its processes still run,
     so the instance is unknown; the kill takes effect once the NodeManager resumes.
 
@@ -150,7 +150,9 @@ def withdraw(place: YarnPlace) -> None:
     ResourceManager(place.yarn.http, hadoop_user(os.environ)).withdraw(place.application())
 
 
-def test_the_node_that_started_it_proves_its_end(place: YarnPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_is_dead_once_its_lost_node_drops_the_container(
+    place: YarnPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A NodeManager that was frozen until it counted as lost resumes and kills its container, whose frozen processes
     record no exit. The driver is dead only once that same NodeManager no longer lists the container.
     """
@@ -172,7 +174,7 @@ def test_the_node_that_started_it_proves_its_end(place: YarnPlace, monkeypatch: 
     assert "has run since before the container started" in place.runner.observe(JOB, "one").why
 
 
-def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
+def test_a_restarted_node_without_the_container_does_not_prove_a_driver_dead(place: YarnPlace) -> None:
     """A killed and restarted NodeManager lists no container and the application is FAILED while the driver still runs:
     YARN alone cannot prove its end, but a check on the driver's own machine can.
 
@@ -194,7 +196,7 @@ def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
     assert "two scans of /proc" in on_its_machine.observe(JOB, "one").why
 
 
-def test_a_manager_that_does_not_answer_or_has_forgotten_proves_nothing(place: YarnPlace) -> None:
+def test_a_resource_manager_without_answer_or_record_proves_no_driver_dead(place: YarnPlace) -> None:
     """A ResourceManager that is down, or a new one without a record of the application, never makes a driver count as
     dead while one of its processes lives.
 
@@ -222,7 +224,7 @@ def test_a_manager_that_does_not_answer_or_has_forgotten_proves_nothing(place: Y
     place.started.clear()
 
 
-def test_nothing_is_started_in_a_directory_that_is_gone(place: YarnPlace) -> None:
+def test_a_driver_is_not_retried_in_a_deleted_container_directory(place: YarnPlace) -> None:
     """A restarted NodeManager deletes the container's directory: a driver that fails afterwards is not retried, and its
     exit record states the reason.
     """
@@ -239,7 +241,7 @@ def test_nothing_is_started_in_a_directory_that_is_gone(place: YarnPlace) -> Non
     assert len(place.control().processes()) == 1
 
 
-def test_a_container_counts_as_ended_when_its_shell_has(place: YarnPlace) -> None:
+def test_a_killed_container_shell_does_not_prove_its_instance_dead(place: YarnPlace) -> None:
     """When only the shell that a NodeManager waits for is killed, the instance does not count as dead while a process
     of its tree lives.
     """
@@ -251,7 +253,7 @@ def test_a_container_counts_as_ended_when_its_shell_has(place: YarnPlace) -> Non
     assert not any(map(is_running, pids))
 
 
-def test_what_waits_for_room_is_alive_and_can_be_taken_back(place: YarnPlace) -> None:
+def test_an_application_that_waits_for_memory_is_alive_and_can_be_killed(place: YarnPlace) -> None:
     """An application that needs more memory than the cluster has left is alive and reported as ACCEPTED; once killed it
     is dead and can never start.
     """
@@ -269,7 +271,7 @@ HOG = f"spawn {sys.executable} -c b = b'x' * 700_000_000; import time; time.slee
 SMALL = {"spark.driver.memory": "64m", "spark.driver.memoryOverhead": "320m"}
 
 
-def test_a_container_that_is_ended_for_its_memory_says_so(place: YarnPlace) -> None:
+def test_a_container_killed_for_its_memory_has_the_out_of_memory_fault(place: YarnPlace) -> None:
     """A driver whose container the NodeManager kills for its memory is dead with the fault ``OUT_OF_MEMORY``, whether
     or not its supervisor could still record the signal.
 
@@ -293,7 +295,7 @@ def why(place: YarnPlace, instance: str) -> str:
     return place.runner.observe(JOB, instance).why
 
 
-def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: YarnPlace) -> None:
+def test_a_supervisor_that_cannot_start_is_dead_with_its_reason(place: YarnPlace) -> None:
     """A supervisor that cannot start because its node lacks the store is dead without a claim, and the last line of its
     output is reported as the reason.
     """
@@ -305,7 +307,7 @@ def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: YarnPlace) -
     assert "was never launched" in runner.observe(JOB, "one").why
 
 
-def test_what_no_node_could_hold_is_refused_with_yarns_reason(place: YarnPlace) -> None:
+def test_a_driver_larger_than_any_node_allows_is_refused_with_yarns_reason(place: YarnPlace) -> None:
     """A driver that requests more memory than any node allows is refused at once with YARN's own message, and the
     instance is absent.
     """
@@ -327,7 +329,7 @@ def test_a_secret_that_only_airflow_knows_is_refused(place: YarnPlace) -> None:
     place.started.clear()
 
 
-def test_what_a_shell_would_change_is_refused(place: YarnPlace) -> None:
+def test_a_setting_that_a_shell_would_expand_is_refused(place: YarnPlace) -> None:
     """A setting such as ``/opt/$(reboot)`` is refused, because a NodeManager's script sets variables in double quotes
     and the shell would expand it.
     """

@@ -63,7 +63,7 @@ class Reporting(ResourceManager):
         (-1000, Life.UNKNOWN, None),
     ],
 )
-def test_only_a_code_of_a_node_that_waited_proves_an_end(
+def test_only_program_and_memory_limit_exit_codes_prove_a_container_stopped(
     tmp_path: Path, code: int, life: Life, fault: Fault | None
 ) -> None:
     """Only a program's exit code or the code of a memory limit proves that a container has stopped; any other negative

@@ -75,7 +75,7 @@ def test_an_application_that_has_ended_gets_no_signal(place: Place, cluster: Clu
 
 
 @pytest.mark.parametrize(("container", "claims", "life"), [("", 0, Life.DEAD), ("", 1, Life.UNKNOWN)])
-def test_an_application_without_a_container_has_ended_if_no_supervisor_has_claimed(
+def test_a_failed_application_without_a_container_is_dead_unless_it_was_claimed(
     place: Place, cluster: ClusterServer, container: str, claims: int, life: Life
 ) -> None:
     """A failed application without a container and without a claim never ran: it is dead, and the first line of the
@@ -91,7 +91,7 @@ def test_an_application_without_a_container_has_ended_if_no_supervisor_has_claim
 
 
 @pytest.mark.parametrize("character", ['"', "`", "$", "\\", "\n"])
-def test_a_value_that_a_nodes_shell_would_change_is_refused_before_anything_is_submitted(
+def test_a_setting_with_a_shell_character_is_refused_before_the_submission(
     place: Place, cluster: ClusterServer, character: str
 ) -> None:
     """A setting with a character that a NodeManager's shell would interpret is refused by the name of its variable
@@ -118,7 +118,7 @@ def test_a_value_that_a_nodes_shell_would_change_is_refused_before_anything_is_s
     assert cluster.bodies[-1]["application-id"] == APPLICATION
 
 
-def test_a_server_is_named_whatever_the_case_of_its_host() -> None:
+def test_an_error_keeps_the_capital_letters_of_the_configured_url() -> None:
     """An error names the ResourceManager by the configured URL even if its host has capital letters, which HTTP
     requests turn into lower case.
     """

@@ -10,7 +10,7 @@ from harness.simulation.plan import draw
 from harness.simulation.playing import play
 
 
-def test_whatever_is_reached_is_on_a_list() -> None:
+def test_every_reached_decision_end_and_pair_is_listed_as_possible() -> None:
     """Every decision, end and pair that 24 schedules report is on the list of possible ones, and each of these kinds is
     reported at least once, with more than 50 named failpoints.
     """
@@ -27,7 +27,7 @@ def test_whatever_is_reached_is_on_a_list() -> None:
     assert len(covered.points & named_points()) > 50
 
 
-def test_two_decisions_on_one_line_are_two() -> None:
+def test_both_branches_of_a_conditional_expression_count_as_decisions() -> None:
     """The two branches of one conditional expression, which lead an answer to ``mark done`` or to ``give up``, count as
     two decisions.
     """

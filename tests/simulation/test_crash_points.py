@@ -88,7 +88,7 @@ def passed(output: OutputKind) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("output", SHORTEST)
-def test_a_life_without_deaths_passes_most_failpoints(output: OutputKind) -> None:
+def test_a_life_without_crashes_passes_most_failpoints(output: OutputKind) -> None:
     """A life without crashes succeeds in all its operations and passes more than 90 named failpoints; the others belong
     to other runners, other stores or a first release.
     """
@@ -99,7 +99,7 @@ def test_a_life_without_deaths_passes_most_failpoints(output: OutputKind) -> Non
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_what_dies_at_a_failpoint_is_carried_on(part: int) -> None:
+def test_every_operation_finishes_after_a_kill_at_any_failpoint(part: int) -> None:
     """After a caller, a supervisor or a driver is killed at any failpoint, every row is still written once and every
     operation finishes.
     """
@@ -112,7 +112,7 @@ def test_what_dies_at_a_failpoint_is_carried_on(part: int) -> None:
             assert not told.broken, timeline(told)
 
 
-def test_a_death_at_a_failpoint_finds_a_bug() -> None:
+def test_a_kill_at_a_failpoint_reveals_a_reintroduced_bug() -> None:
     """Negative control: with a known bug put back that takes a driver which died before its first batch for a drained
     one, a kill at ``act.go.send.before`` breaks a rule; without the bug it does not.
     """

@@ -60,7 +60,7 @@ def real() -> dict[str, Follows]:
     return {line["run"]: frozenset((before, after) for before, after in line["follows"]) for line in lines}
 
 
-def test_every_real_run_can_be_simulated() -> None:
+def test_every_pair_of_successive_events_of_real_runs_occurs_in_the_simulation() -> None:
     """Every pair of successive events in at least 50 real operations (deploys, switches, kills and recoveries, with
     their drivers and checkpoints) also occurs in the simulation.
     """
@@ -84,7 +84,7 @@ def test_every_real_run_can_be_simulated() -> None:
         ("operation: operation-finished succeeded", "operation: step-done go"),
     ],
 )
-def test_what_the_contracts_forbid_is_not_simulated(before: str, after: str) -> None:
+def test_forbidden_event_sequences_occur_in_neither_schedules_nor_real_runs(before: str, after: str) -> None:
     """Neither schedules nor real runs contain forbidden sequences: a file before the record of its version, a claim
     after the exit, or a start without proof that the predecessor has stopped.
     """

@@ -291,7 +291,9 @@ def test_a_container_whose_end_is_not_reported_is_unknown(
     assert not containers.is_running(driver)
 
 
-def test_the_suite_sees_a_lost_node_taken_for_an_end(containers: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_detects_a_lost_node_that_counts_as_an_end(
+    containers: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: if the exit code that the ResourceManager assigns to a lost container counts as that of a
     program, the test of unreported ends fails.
     """
@@ -400,7 +402,7 @@ def test_the_suite_sees_a_kill_that_leaves_a_pods_claim_free(pods: Place, monkey
 
 
 @pytest.mark.parametrize("whom", [(0,), (2,), (0, 1, 2)], ids=["supervisor", "child", "all"])
-def test_the_suite_sees_a_frozen_process_taken_for_dead(
+def test_the_suite_detects_that_a_frozen_process_counts_as_dead(
     place: Place, monkeypatch: pytest.MonkeyPatch, whom: tuple[int, ...]
 ) -> None:
     """Negative control: on a machine whose process table hides frozen processes, the contract's test of a frozen
@@ -434,13 +436,13 @@ def test_the_suite_sees_a_launch_that_another_machine_does_not_record(
     monkeypatch.setattr(SimulatedRunner, "_write_launcher", lambda *_: None)
     for test in (
         MachineContract.test_what_runs_elsewhere_is_unknown,
-        MachineContract.test_what_was_launched_here_and_elsewhere_is_unknown,
+        MachineContract.test_an_instance_launched_on_two_machines_is_unknown_to_both,
     ):
         with pytest.raises(AssertionError):
             test(MachineContract(), place)
 
 
-def test_what_is_hidden_is_unknown(place: Place, world: Drivers) -> None:
+def test_an_instance_whose_observation_fails_is_unknown(place: Place, world: Drivers) -> None:
     """If an observation fails, the instance is unknown: it counts neither as alive nor as dead."""
     place.runner.launch(place.spec(), {})
     place.pids()

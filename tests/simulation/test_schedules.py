@@ -111,7 +111,7 @@ def test_every_kind_of_move_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("name", SEEDS_OF_BUGS)
-def test_a_known_bug_is_found(name: str) -> None:
+def test_a_reintroduced_bug_breaks_a_rule_in_the_schedule_of_its_seed(name: str) -> None:
     """Negative control: with a known bug put back, the schedule of its seed breaks a rule; without the bug it breaks
     none.
     """
@@ -122,13 +122,13 @@ def test_a_known_bug_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [bug.name for bug in BUGS])
-def test_a_known_bug_fits_the_present_code(name: str) -> None:
+def test_every_recorded_bug_can_be_put_back_into_the_present_code(name: str) -> None:
     """Every known bug can be put back, because the text that it changes still exists in the code."""
     with put_back(name) as bug:
         assert bug.what.endswith(".")
 
 
-def test_a_bug_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_whose_text_is_missing_in_the_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Putting back a bug whose text is missing in the code fails, and the message names the function and the text."""
     change = Change("driver.epoch", "open_writer", "never.written()", "nothing()")
     monkeypatch.setattr(known_bugs, "BUGS", (Bug("old", "It fits no more.", (change,)),))

@@ -98,17 +98,17 @@ class Unfenced(SimulatedTable):
 
 
 TESTS = (
-    SinkContract.test_a_batch_that_comes_again,
-    SinkContract.test_its_last_batch,
-    SinkContract.test_whose_it_is,
-    SinkContract.test_a_writer_that_was_superseded,
-    SinkContract.test_a_writer_that_another_version_superseded,
-    SinkContract.test_another_installation,
-    SinkContract.test_a_shadow,
-    SinkContract.test_a_shadow_that_replaces_the_output,
-    SinkContract.test_a_comparison,
-    SinkContract.test_a_version_that_continues_another,
-    SinkContract.test_a_version_that_goes_back,
+    SinkContract.test_a_replayed_batch_has_the_declared_effect,
+    SinkContract.test_the_newest_batch_is_reported_by_another_writer_and_a_lookup,
+    SinkContract.test_the_fence_of_an_output_names_its_installation,
+    SinkContract.test_a_writer_with_a_superseded_epoch_cannot_write_to_a_fenced_output,
+    SinkContract.test_a_writer_superseded_by_another_version_is_fenced,
+    SinkContract.test_another_installation_cannot_take_over_a_fenced_output,
+    SinkContract.test_shadow_rows_are_invisible_to_readers_and_removed_on_discard,
+    SinkContract.test_readers_see_only_the_rows_of_the_shadow_after_a_cutover,
+    SinkContract.test_comparing_a_shadow_with_the_output_reports_equal_or_different_rows,
+    SinkContract.test_readers_see_the_rows_of_both_versions_after_a_handoff,
+    SinkContract.test_a_restore_treats_later_batches_of_the_old_version_as_declared,
 )
 
 
@@ -136,7 +136,9 @@ def test_the_suite_sees_a_fence_that_is_not_in_the_transaction(table: World, mon
 
     monkeypatch.setattr(TableWriter, "_commit", commit_anyway)
     with pytest.raises(pytest.fail.Exception):
-        SinkContract().test_a_writer_that_was_superseded(Place(table), capabilities_of("table"))
+        SinkContract().test_a_writer_with_a_superseded_epoch_cannot_write_to_a_fenced_output(
+            Place(table), capabilities_of("table")
+        )
 
 
 @pytest.mark.parametrize("missing", ["4", "9.compact"])

@@ -97,7 +97,7 @@ class TestSimulatedInput(SourceContract):
     """A simulated topic with one partition and a simulated directory of files keep the source contract."""
 
 
-def test_the_suite_sees_a_batch_that_is_planned_anew(
+def test_the_suite_detects_a_rerun_that_adds_new_rows_to_its_batch(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: a rerun that adds all newly arrived rows to its batch fails the contract's test that equal
@@ -118,12 +118,12 @@ def test_the_suite_sees_a_batch_that_is_planned_anew(
     "test",
     [
         SourceContract.test_the_same_offsets_give_the_same_rows,
-        SourceContract.test_how_far_it_has_read_is_told,
-        SourceContract.test_a_version_goes_on_where_another_has_ended,
+        SourceContract.test_comparing_two_checkpoints_reports_the_number_of_missing_rows,
+        SourceContract.test_a_version_seeded_at_old_offsets_reads_every_later_row_once,
     ],
     ids=lambda test: test.__name__,
 )
-def test_the_suite_sees_a_plan_that_names_other_offsets(
+def test_the_suite_detects_a_plan_with_a_wrong_end_offset(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: Any
 ) -> None:
     """Negative control: a plan whose end offset is one row short reads that row twice and reports too few rows, and the

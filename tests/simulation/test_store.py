@@ -26,7 +26,7 @@ class TestSimulatedStore(StoreContract):
     """The simulated store is neither weaker nor stronger than the real ones."""
 
 
-def test_an_answer_that_is_lost_has_had_its_effect() -> None:
+def test_some_creates_with_a_lost_answer_have_written_their_value() -> None:
     """Some of the creates whose answer was lost have still written their value, as on a real network."""
     scheduler, disk = Scheduler(1), Disk()
     process = Process("writer", "m1")
@@ -47,7 +47,7 @@ def test_an_answer_that_is_lost_has_had_its_effect() -> None:
     assert 20 < len(written) < len(failed) - 20
 
 
-def test_a_process_that_is_cut_off_reaches_nothing() -> None:
+def test_a_disconnected_process_gets_store_unavailable_until_the_fault_is_over() -> None:
     """A process that is cut off from the store gets ``StoreUnavailable`` until the fault is over, and then reads the
     store.
     """

@@ -67,7 +67,7 @@ class TestS3TreeOnASimulatedBucket(TreeContract):
         return S3Tree("s3a://bucket/checkpoints/sales/totals/v0002", bucket)
 
 
-def test_a_probe_whose_answer_is_lost_proves_the_same() -> None:
+def test_a_write_probe_whose_answer_is_lost_still_succeeds() -> None:
     """A write probe whose answer is lost still succeeds: boto3 repeats the request and the answer is that the object
     exists. The probe leaves no file behind.
     """
@@ -78,7 +78,7 @@ def test_a_probe_whose_answer_is_lost_proves_the_same() -> None:
     assert not files.below("s3a://bucket")
 
 
-def test_a_file_is_no_folder() -> None:
+def test_a_file_at_the_path_of_a_tree_makes_it_unwritable() -> None:
     """A file at a tree's place makes the tree absent and unwritable, and a folder cannot be deleted as a file."""
     files = Files()
     above = SimulatedTree(files, PLACE)
@@ -92,7 +92,7 @@ def test_a_file_is_no_folder() -> None:
     assert SimulatedTree(files, PLACE.parent).delete(["totals"]) == {"totals": "Is a directory"}
 
 
-def test_every_process_sees_the_same_files() -> None:
+def test_two_trees_on_one_disk_see_the_same_files() -> None:
     """Two trees on one disk see the same files, even if one lies above the other; a file that is created anew has a
     different stamp.
     """

@@ -173,43 +173,70 @@ class TestFunction(SinkContract, SinkRowsContract, SinkKillContract):
 
 @pytest.mark.parametrize("form", ["json", "orc"])
 @pytest.mark.parametrize("change", ColumnChange)
-def test_a_format_takes_the_declared_changes_of_columns(
+def test_json_and_orc_files_accept_the_declared_changes_of_columns(
     tmp_path: Path, spark: SparkSession, form: str, change: ColumnChange
 ) -> None:
     """JSON and ORC files accept the declared changes of columns, as Parquet files do."""
-    SinkRowsContract().test_a_change_of_columns(Files(tmp_path, spark, form), capabilities_of("file"), change)
+    SinkRowsContract().test_accepted_column_changes_keep_all_rows_of_the_version_readable(
+        Files(tmp_path, spark, form), capabilities_of("file"), change
+    )
 
 
 WRONG: list[tuple[type[Any], str, Any, Callable[..., None]]] = [
-    (Table, "takes_again", "", SinkContract.test_a_batch_that_comes_again),
-    (Function, "takes_again", "by a key", SinkContract.test_a_batch_that_comes_again),
-    (Table, "fences", False, SinkContract.test_a_writer_that_was_superseded),
-    (Function, "fences", True, SinkContract.test_a_writer_that_was_superseded),
-    (Files, "knows_batches", False, SinkContract.test_its_last_batch),
-    (Function, "knows_batches", True, SinkContract.test_its_last_batch),
-    (Files, "shadows", False, SinkContract.test_a_shadow),
-    (Function, "shadows", True, SinkContract.test_a_comparison),
-    (Table, "reconciles", Reconciliation.CUT_BACK, SinkContract.test_a_version_that_goes_back),
-    (Files, "reconciles", Reconciliation.REPLAY, SinkContract.test_a_version_that_goes_back),
-    (Function, "reconciles", Reconciliation.REPLAY, SinkContract.test_a_version_that_goes_back),
-    (Table, "one_place", False, SinkRowsContract.test_the_next_version_with_another_column),
-    (Files, "one_place", True, SinkRowsContract.test_the_next_version_with_another_column),
-    (Table, "names_place", False, SinkRowsContract.test_its_identity),
-    (Function, "names_place", True, SinkRowsContract.test_its_identity),
-    (Table, "of_one_machine", {}, SinkRowsContract.test_a_place_of_one_machine),
-    (Files, "of_one_machine", {}, SinkRowsContract.test_a_place_of_one_machine),
-    (Files, "read_as", "", SinkRowsContract.test_a_stream_of_its_rows),
-    (Table, "read_as", "file", SinkRowsContract.test_a_stream_of_its_rows),
-    (Files, "log_folder", "", SinkRowsContract.test_a_log_that_grows),
-    (Table, "log_folder", "_delta_log", SinkRowsContract.test_a_log_that_grows),
-    (Function, "not_from_elsewhere", "", SinkRowsContract.test_writes_from_elsewhere),
-    (Table, "columns", {"": frozenset({ColumnChange.ADDED})}, SinkRowsContract.test_a_change_of_columns),
-    (Table, "placed_by", "", SinkRowsContract.test_the_columns_that_place_a_row),
-    (Table, "placed_by", "partition_by", SinkRowsContract.test_the_columns_that_place_a_row),
-    (Table, "needs_place", False, SinkRowsContract.test_a_row_without_a_place),
-    (PartitionedFiles, "needs_place", True, SinkRowsContract.test_a_row_without_a_place),
-    (Table, "complete_replaces", False, SinkRowsContract.test_a_batch_in_complete_mode),
-    (Function, "complete_replaces", True, SinkRowsContract.test_a_batch_in_complete_mode),
+    (Table, "takes_again", "", SinkContract.test_a_replayed_batch_has_the_declared_effect),
+    (Function, "takes_again", "by a key", SinkContract.test_a_replayed_batch_has_the_declared_effect),
+    (Table, "fences", False, SinkContract.test_a_writer_with_a_superseded_epoch_cannot_write_to_a_fenced_output),
+    (Function, "fences", True, SinkContract.test_a_writer_with_a_superseded_epoch_cannot_write_to_a_fenced_output),
+    (Files, "knows_batches", False, SinkContract.test_the_newest_batch_is_reported_by_another_writer_and_a_lookup),
+    (Function, "knows_batches", True, SinkContract.test_the_newest_batch_is_reported_by_another_writer_and_a_lookup),
+    (Files, "shadows", False, SinkContract.test_shadow_rows_are_invisible_to_readers_and_removed_on_discard),
+    (Function, "shadows", True, SinkContract.test_comparing_a_shadow_with_the_output_reports_equal_or_different_rows),
+    (
+        Table,
+        "reconciles",
+        Reconciliation.CUT_BACK,
+        SinkContract.test_a_restore_treats_later_batches_of_the_old_version_as_declared,
+    ),
+    (
+        Files,
+        "reconciles",
+        Reconciliation.REPLAY,
+        SinkContract.test_a_restore_treats_later_batches_of_the_old_version_as_declared,
+    ),
+    (
+        Function,
+        "reconciles",
+        Reconciliation.REPLAY,
+        SinkContract.test_a_restore_treats_later_batches_of_the_old_version_as_declared,
+    ),
+    (Table, "one_place", False, SinkRowsContract.test_an_added_column_is_refused_if_both_versions_share_one_place),
+    (Files, "one_place", True, SinkRowsContract.test_an_added_column_is_refused_if_both_versions_share_one_place),
+    (Table, "names_place", False, SinkRowsContract.test_outputs_of_two_places_differ_in_identity_as_declared),
+    (Function, "names_place", True, SinkRowsContract.test_outputs_of_two_places_differ_in_identity_as_declared),
+    (Table, "of_one_machine", {}, SinkRowsContract.test_a_sink_on_a_local_disk_is_tied_to_one_machine),
+    (Files, "of_one_machine", {}, SinkRowsContract.test_a_sink_on_a_local_disk_is_tied_to_one_machine),
+    (Files, "read_as", "", SinkRowsContract.test_the_output_is_readable_as_a_stream_by_the_declared_source_only),
+    (Table, "read_as", "file", SinkRowsContract.test_the_output_is_readable_as_a_stream_by_the_declared_source_only),
+    (Files, "log_folder", "", SinkRowsContract.test_a_log_with_one_file_per_batch_is_in_the_declared_folder),
+    (Table, "log_folder", "_delta_log", SinkRowsContract.test_a_log_with_one_file_per_batch_is_in_the_declared_folder),
+    (
+        Function,
+        "not_from_elsewhere",
+        "",
+        SinkRowsContract.test_a_sink_that_permits_writes_from_surviving_executors_fences,
+    ),
+    (
+        Table,
+        "columns",
+        {"": frozenset({ColumnChange.ADDED})},
+        SinkRowsContract.test_accepted_column_changes_keep_all_rows_of_the_version_readable,
+    ),
+    (Table, "placed_by", "", SinkRowsContract.test_placing_columns_are_in_the_declared_option_only),
+    (Table, "placed_by", "partition_by", SinkRowsContract.test_placing_columns_are_in_the_declared_option_only),
+    (Table, "needs_place", False, SinkRowsContract.test_a_null_in_a_placing_column_is_refused_if_required),
+    (PartitionedFiles, "needs_place", True, SinkRowsContract.test_a_null_in_a_placing_column_is_refused_if_required),
+    (Table, "complete_replaces", False, SinkRowsContract.test_a_batch_in_complete_mode_replaces_all_rows_as_declared),
+    (Function, "complete_replaces", True, SinkRowsContract.test_a_batch_in_complete_mode_replaces_all_rows_as_declared),
 ]
 """Each entry: the kind of output, a capability, a false value for it, and the contract's test that finds it."""
 
@@ -230,7 +257,7 @@ def test_the_suite_sees_a_wrong_declaration(
         test(suite, place, wrong, *change)
 
 
-def test_the_suite_sees_one_sequence_of_numbers_that_is_declared_as_one_for_each_version(
+def test_the_suite_detects_a_false_declaration_of_batch_numbers_per_version(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """Negative control: an output that keeps one newest batch number for all versions, but is declared to number each
@@ -248,7 +275,7 @@ def test_the_suite_sees_one_sequence_of_numbers_that_is_declared_as_one_for_each
     place.append, place.sink = place.sink.function, ForeachBatch(append_newer)  # type: ignore[attr-defined]
     declared = capabilities_of("foreach")
     with pytest.raises(AssertionError):
-        SinkContract().test_a_version_that_continues_another(
+        SinkContract().test_readers_see_the_rows_of_both_versions_after_a_handoff(
             place, structs.replace(declared, numbering=Numbering.REBASE)
         )
 
@@ -270,7 +297,7 @@ def test_the_suite_sees_a_batch_of_two_writes(tmp_path: Path, spark: SparkSessio
     place.sink = ForeachBatch(append_new)
     declared = structs.replace(capabilities_of("foreach"), takes_again="by their number")
     with pytest.raises(AssertionError):
-        SinkKillContract().test_a_kill_between_two_writes_of_a_batch(place, declared)
+        SinkKillContract().test_a_kill_between_two_writes_leaves_a_batch_complete_or_absent(place, declared)
 
 
 def test_the_suite_sees_a_cutover_of_two_writes(
@@ -288,7 +315,9 @@ def test_the_suite_sees_a_cutover_of_two_writes(
 
     monkeypatch.setattr(file_serving, "create_whole", create_in_two)
     with pytest.raises(StreamkeeperError):
-        SinkKillContract().test_a_kill_between_two_writes_of_a_cutover(Files(tmp_path, spark), capabilities_of("file"))
+        SinkKillContract().test_a_kill_during_a_cutover_leaves_one_output_complete(
+            Files(tmp_path, spark), capabilities_of("file")
+        )
 
 
 def test_every_capability_has_a_wrong_declaration_that_is_seen() -> None:

@@ -71,7 +71,7 @@ def test_a_key_that_merges_strings_is_refused(
         ("NOT NULL PRIMARY KEY", ("CREATE UNIQUE INDEX more ON totals (total, customer COLLATE {merging})",)),
     ],
 )
-def test_a_key_that_tells_strings_apart_is_taken(
+def test_a_key_whose_collation_distinguishes_strings_is_accepted(
     spark: SparkSession, warehouse: Warehouse, key: str, more: tuple[str, ...]
 ) -> None:
     """A table whose key distinguishes strings is accepted, even if an index that no upsert uses has a merging
@@ -82,7 +82,7 @@ def test_a_key_that_tells_strings_apart_is_taken(
     assert sorted(warehouse.rows("SELECT * FROM totals")) == sorted(NAMES)
 
 
-def test_without_the_look_three_keys_become_one_row(
+def test_without_the_check_of_collations_three_keys_become_one_row(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the check of collations, three different keys become one row, in SQLite by the key's
@@ -100,7 +100,7 @@ def test_without_the_look_three_keys_become_one_row(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("warehouse", ["postgresql"], indirect=True)
-def test_citext_is_another_type(warehouse: Warehouse) -> None:
+def test_a_citext_column_is_refused_as_a_different_type(warehouse: Warehouse) -> None:
     """PostgreSQL's ``CITEXT``, which ignores case, is refused as a type that differs from ``TEXT``."""
     if not warehouse.rows("SELECT 1 FROM pg_available_extensions WHERE name = 'citext'"):
         pytest.skip("this PostgreSQL has no citext")

@@ -51,7 +51,7 @@ def tables(spark: SparkSession, warehouse: Warehouse) -> Any:
     return write
 
 
-def test_equal_tables_are_told_to_be_equal(tables: Any) -> None:
+def test_equal_tables_are_reported_as_equal(tables: Any) -> None:
     """Two tables with the same rows, NULL values included, are reported as equal, together with the newest batch of
     each.
     """
@@ -75,9 +75,7 @@ def test_every_kind_of_difference_is_counted_and_shown(tables: Any) -> None:
     assert from_json(to_json(compared), OutputComparison, where="its driver's status") == compared
 
 
-def test_a_difference_is_counted_by_its_column_and_not_held_against_what_may_differ(
-    tables: Any, warehouse: Warehouse
-) -> None:
+def test_a_difference_in_a_column_that_may_differ_is_counted_but_accepted(tables: Any, warehouse: Warehouse) -> None:
     """A difference in a column that may differ is counted for that column but makes no row a differing one; it is in
     the sample only if nothing else differs.
     """
@@ -97,7 +95,7 @@ def test_a_difference_is_counted_by_its_column_and_not_held_against_what_may_dif
     assert both.sample == (("customer='a'", "total", "1", "5"),)
 
 
-def test_rows_that_only_the_new_table_has_are_held_against_it(tables: Any) -> None:
+def test_rows_that_only_the_new_table_has_exceed_a_limit_of_zero(tables: Any) -> None:
     """Rows that only the new table has exceed a limit of 0, because over the same input there should be none, for
     example if a key is newly distinguished by case.
     """
@@ -106,13 +104,13 @@ def test_rows_that_only_the_new_table_has_are_held_against_it(tables: Any) -> No
     assert compared.exceeds(0, 1) == ""
 
 
-def test_sample_is_small(tables: Any) -> None:
+def test_the_sample_of_differing_rows_is_limited_to_ten(tables: Any) -> None:
     """Of 40 differing rows all are counted, but only ten are in the sample."""
     compared = tables([(f"c{n}", n) for n in range(40)], [(f"c{n}", n + 1) for n in range(40)]).compare()
     assert (compared.differing, len(compared.sample)) == (40, 10)
 
 
-def test_columns_of_one_side_or_of_another_type_are_told_and_held_against_it(tables: Any) -> None:
+def test_columns_of_one_side_or_of_different_types_prevent_equality(tables: Any) -> None:
     """A column that exists on one side only or has a different type is reported as not compared and prevents equality,
     unless it is declared as one that may differ.
     """
@@ -139,7 +137,7 @@ def test_another_key_cannot_be_compared(tables: Any) -> None:
     assert (compared.old_rows, compared.new_rows, compared.new_batch) == (1, 2, 1)
 
 
-def test_table_that_is_not_there_cannot_be_compared(warehouse: Warehouse) -> None:
+def test_a_shadow_without_a_table_cannot_be_compared(warehouse: Warehouse) -> None:
     """A shadow without a table, before its first fence or its first batch, is not comparable, and the reason names the
     missing tables.
     """
@@ -202,7 +200,7 @@ def files(spark: SparkSession, tmp_path: Path) -> Files:
     return files
 
 
-def test_rows_of_files_are_compared_as_often_as_they_stand_there(files: Files) -> None:
+def test_file_outputs_are_compared_by_how_often_each_row_occurs(files: Files) -> None:
     """File outputs are compared by how often each row occurs, whatever its batch: one ``a`` too few is one missing row.
     Batches after the given ones are ignored.
     """
@@ -247,7 +245,7 @@ def test_columns_of_files_may_have_any_name(files: Files) -> None:
 
 
 @pytest.mark.parametrize("file_format", ["json", "csv"])
-def test_text_is_compared_as_what_the_query_writes(files: Files, file_format: str) -> None:
+def test_json_and_csv_files_are_compared_by_the_recorded_schema(files: Files, file_format: str) -> None:
     """JSON and CSV files are compared by the recorded schema, which distinguishes the strings 01234 and 1234.
 
     Negative control: without the recorded schema, Spark infers numbers from CSV and finds no difference.
@@ -284,7 +282,7 @@ def test_a_column_of_files_that_may_differ_is_left_out(files: Files) -> None:
     assert "may differ" in nothing.why
 
 
-def test_maps_are_compared_whatever_the_order_of_their_entries(files: Files) -> None:
+def test_maps_are_compared_regardless_of_the_order_of_their_entries(files: Files) -> None:
     """Maps, even within structs, are compared regardless of the order of their entries; a different value is a
     difference.
     """
@@ -308,7 +306,7 @@ def test_files_without_a_common_column_or_a_batch_cannot_be_compared(files: File
     assert "no column in common" in shadow.compare("v0001", 1, 0, files.spark).why
 
 
-def test_a_row_is_named_by_plain_values() -> None:
+def test_a_sampled_row_is_named_by_its_key_in_readable_values() -> None:
     """A row in the sample is named by its key in readable values, without class names of Python."""
     at = datetime(2026, 3, 1, 0, 7, tzinfo=UTC)
     assert named_row(["customer", "minute"], ("a", at, 3)) == "customer='a', minute='2026-03-01 00:07:00+00:00'"

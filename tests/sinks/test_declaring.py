@@ -36,7 +36,7 @@ def test_no_password_in_any_text_of_a_table() -> None:
         (None, InvalidInput),
     ],
 )
-def test_databases_without_a_promise_are_refused(url: str, error: type[Exception]) -> None:
+def test_unsupported_or_malformed_database_urls_are_refused(url: str, error: type[Exception]) -> None:
     """An unsupported or malformed database URL is refused with an example of a supported one and without the
     password.
     """
@@ -49,7 +49,7 @@ def test_databases_without_a_promise_are_refused(url: str, error: type[Exception
 @pytest.mark.parametrize(
     ("table", "key"), [("drop table", ["a"]), ("x" * 51, ["a"]), ("t", []), ("t", "a"), ("t", ["a", "a"]), ("t", [1])]
 )
-def test_names_and_keys_are_checked(table: str, key: list[str]) -> None:
+def test_a_table_requires_a_plain_name_and_a_key_of_distinct_columns(table: str, key: list[str]) -> None:
     """A table must have a plain name of limited length and a key of distinct columns."""
     with pytest.raises(InvalidInput):
         TableSink("sqlite:////tmp/x.db", table=table, key=key)
@@ -70,12 +70,12 @@ def test_file_paths_are_local_and_absolute() -> None:
         FileSink("/out", partition_by="day")
 
 
-def test_foreach_is_known_by_its_function() -> None:
+def test_a_foreach_batch_sink_is_identified_by_the_name_of_its_function() -> None:
     """A ForeachBatch sink is identified by the name of its function and does not promise that a replayed batch changes
     nothing.
     """
-    sink = ForeachBatch(test_foreach_is_known_by_its_function)  # type: ignore[arg-type]
-    assert sink.describe().output.endswith(":test_foreach_is_known_by_its_function")
+    sink = ForeachBatch(test_a_foreach_batch_sink_is_identified_by_the_name_of_its_function)  # type: ignore[arg-type]
+    assert sink.describe().output.endswith(":test_a_foreach_batch_sink_is_identified_by_the_name_of_its_function")
     assert not capabilities_of(sink.kind).takes_again
     with pytest.raises(InvalidInput):
         ForeachBatch("text")  # type: ignore[arg-type]
@@ -89,7 +89,9 @@ def test_foreach_is_known_by_its_function() -> None:
         (ForeachBatch, Numbering.KEEP, False),
     ],
 )
-def test_each_kind_says_how_its_version_may_change(kind: type[Sink], numbering: Numbering, shadows: bool) -> None:
+def test_each_kind_of_sink_declares_batch_numbering_and_support_for_shadows(
+    kind: type[Sink], numbering: Numbering, shadows: bool
+) -> None:
     """A file output numbers the batches of each version anew, a table and a function keep the numbers, and only a
     function cannot be written in shadow.
     """
@@ -98,7 +100,7 @@ def test_each_kind_says_how_its_version_may_change(kind: type[Sink], numbering: 
 
 
 @pytest.mark.parametrize("role", list(WriterRole))
-def test_a_function_is_told_its_role(role: WriterRole) -> None:
+def test_a_function_receives_role_epoch_and_version_in_its_batch_context(role: WriterRole) -> None:
     """A function receives its writer's role, epoch and version in its batch context."""
     told: list[BatchContext] = []
     context = SinkContext(job="j", query="q", version="v0002", epoch=3, role=role)

@@ -25,7 +25,7 @@ def wanted() -> Table:
     return Table("totals", MetaData(), *key, Column("total", BigInteger()))
 
 
-def test_a_missing_table_differs_in_nothing(connection: Connection) -> None:
+def test_find_differences_returns_none_for_a_missing_table(connection: Connection) -> None:
     """For a missing table ``find_differences`` returns None, not an empty list."""
     assert find_differences(connection, wanted()) is None
 
@@ -71,7 +71,7 @@ def test_a_table_that_differs_is_refused(differences: list[str] | None) -> None:
 
 
 @pytest.mark.parametrize(("dialect", "decimal"), [("sqlite", "1.10"), ("postgresql", Decimal("1.10"))])
-def test_only_a_database_without_decimals_gets_them_as_text(dialect: str, decimal: object) -> None:
+def test_decimals_are_passed_as_text_only_to_sqlite(dialect: str, decimal: object) -> None:
     """Decimals are passed to SQLite as text, because it would store them as floats; PostgreSQL gets them unchanged, and
     strings are unchanged in both.
     """

@@ -21,7 +21,7 @@ from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from tests.sinks.warehouse import Warehouse
 
 
-def test_a_table_and_the_versions_beside_it_are_one_output(warehouse: Warehouse) -> None:
+def test_a_table_and_its_shadow_versions_are_one_output(warehouse: Warehouse) -> None:
     """A table and its shadow versions are one output, with the version and batch of the serving one and the highest
     epoch of all; other tables are separate outputs.
     """
@@ -37,7 +37,7 @@ def test_a_table_and_the_versions_beside_it_are_one_output(warehouse: Warehouse)
     assert (found["sales/copy"].version, found["sales/copy"].batch, found["sales/copy"].epoch) == ("", None, 2)
 
 
-def test_an_older_table_of_outputs_lacks_the_installation_and_is_read(warehouse: Warehouse) -> None:
+def test_a_table_of_outputs_without_an_installation_column_is_read_unchanged(warehouse: Warehouse) -> None:
     """A table of outputs from before it had an installation column is read without being changed; a database without
     such a table raises ``NotFound``.
     """
@@ -54,7 +54,7 @@ def test_an_older_table_of_outputs_lacks_the_installation_and_is_read(warehouse:
     assert len(warehouse.rows("SELECT * FROM streamkeeper_outputs")[0]) == 5
 
 
-def test_a_database_whose_outputs_were_all_dropped_has_none(warehouse: Warehouse) -> None:
+def test_a_database_with_an_empty_table_of_outputs_has_no_fences(warehouse: Warehouse) -> None:
     """A database whose table of outputs is empty, as after a declined rebuild of a new table, has no fences, and that
     is no error.
     """
@@ -63,7 +63,7 @@ def test_a_database_whose_outputs_were_all_dropped_has_none(warehouse: Warehouse
     assert read_fences(warehouse.url) == []
 
 
-def test_a_database_that_does_not_answer_is_told_without_its_password() -> None:
+def test_a_database_that_does_not_answer_is_reported_without_its_password() -> None:
     """A database that does not answer raises ``StoreUnavailable`` instead of a result, and the message does not contain
     the password.
     """
@@ -89,7 +89,7 @@ def test_a_directory_that_no_writer_has_claimed_has_no_fence(tmp_path: Path) -> 
             read_fences(str(place))
 
 
-def test_files_tell_their_newest_claim(tmp_path: Path) -> None:
+def test_the_fence_of_a_file_output_is_its_newest_claim(tmp_path: Path) -> None:
     """The fence of a file output is its newest claim, with the segments that it serves and every version that a claim
     or a folder names.
     """
@@ -107,7 +107,7 @@ def test_files_tell_their_newest_claim(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["s3a://bucket/out", "mysql://ada:hush@db.example/sales"])
-def test_a_place_of_no_sink_is_refused_with_those_that_can_be_named(place: str) -> None:
+def test_a_place_that_no_sink_supports_is_refused_with_the_supported_places(place: str) -> None:
     """A place that no kind of sink supports is refused by its scheme alone, because it may contain a password, with a
     hint at the supported places.
     """
@@ -118,7 +118,9 @@ def test_a_place_of_no_sink_is_refused_with_those_that_can_be_named(place: str) 
     assert told.value.hint == "name the URL (or secret://… reference) of a table's database or the path of a FileSink"
 
 
-def test_a_place_of_several_kinds_is_read_by_each_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_supported_by_several_sink_kinds_is_read_by_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A place that several kinds of sink support is read by each: a kind without an output there is no error if a
     different kind has one, and otherwise the error names what each lacks.
     """

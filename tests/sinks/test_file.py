@@ -102,7 +102,7 @@ def test_unknown_partition_column_is_refused(spark: SparkSession, tmp_path: Path
         FileSink(str(tmp_path), partition_by=["day"]).rehearse(spark.createDataFrame([("e", 1)], SCHEMA))
 
 
-def test_compacted_log_counts(tmp_path: Path) -> None:
+def test_the_newest_batch_may_be_the_number_of_a_compacted_log_file(tmp_path: Path) -> None:
     """The newest batch may be the number of a compacted log file; temporary and checksum files are ignored."""
     log = tmp_path / "_spark_metadata"
     log.mkdir()

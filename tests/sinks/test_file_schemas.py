@@ -72,7 +72,7 @@ def test_a_column_with_two_types_gets_one_that_can_represent_both(
     assert [(field["name"], field["type"]) for field in found["fields"]] == [("c", joined)]
 
 
-def test_a_column_that_some_files_lack_is_read_from_all_of_them() -> None:
+def test_the_joined_schema_has_the_columns_of_every_recorded_schema_once() -> None:
     """The joined schema contains the columns of every recorded schema, and the fields of every struct, once."""
     wider = StructType().add("n", LongType()).add("m", StringType())
     found = joined_schema([recorded(("a", "string"), ("s", LONGS)), recorded(("s", wider), ("b", "integer"))])

@@ -70,7 +70,7 @@ def as_told(frame: DataFrame, columns: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("partition_by", [[], ["p"], ["day", "p"]], ids=["flat", "one", "two"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "json", "csv"])
-def test_values_and_types_are_those_that_were_written(
+def test_every_format_returns_the_written_values_and_types(
     spark: SparkSession, tmp_path: Path, file_format: str, partition_by: list[str]
 ) -> None:
     """Every format and partitioning returns the written values and types.
@@ -92,7 +92,7 @@ def test_values_and_types_are_those_that_were_written(
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv", "json"])
-def test_a_reader_in_another_time_zone_beside_a_name_that_is_a_pattern(
+def test_readers_in_any_time_zone_get_the_same_moments_despite_path_brackets(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
     """A reader in a different time zone gets the same moments from files and folder names, and the path ``out[1]`` does
@@ -115,7 +115,9 @@ def test_a_reader_in_another_time_zone_beside_a_name_that_is_a_pattern(
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "json"])
-def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
+def test_nested_values_with_nulls_are_read_back_as_written(
+    spark: SparkSession, tmp_path: Path, file_format: str
+) -> None:
     """Lists, structs and maps that contain NULLs are read back as they were written."""
     rows = [
         (["a", None, ""], (Decimal("1.500"), MOMENT), {"": 1}),
@@ -151,7 +153,7 @@ def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path
         ("json", [], "a long, A long", "columns a and A differ only in upper and lower case"),
     ],
 )
-def test_what_files_cannot_give_back_is_refused(
+def test_a_column_that_the_format_cannot_return_unchanged_is_refused(
     spark: SparkSession, tmp_path: Path, file_format: str, partition_by: list[str], schema: str, told: str
 ) -> None:
     """A column that the format cannot return unchanged is refused by a rehearsal and by the writer, before any batch is
@@ -166,7 +168,7 @@ def test_what_files_cannot_give_back_is_refused(
 
 
 @pytest.mark.parametrize("file_format", ["json", "csv"])
-def test_a_version_that_began_without_a_schema_is_read_by_the_one_that_came_later(
+def test_batches_without_a_schema_are_read_by_a_later_recorded_schema(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str
 ) -> None:
     """Batches that an older Streamkeeper wrote without a schema are read with the types of the schema that a later
@@ -183,7 +185,7 @@ def test_a_version_that_began_without_a_schema_is_read_by_the_one_that_came_late
     assert as_told(found, rows.columns) == as_told(rows.union(rows), rows.columns)
 
 
-def test_columns_that_come_and_change_their_type_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
+def test_json_batches_with_added_or_retyped_columns_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
     """JSON accepts every change of columns: a missing column is read as NULL, and one with two types as a string."""
     writer = writer_of(tmp_path, format="json")
     writer.write(spark.createDataFrame([(1, 5, "gone")], "n long, code int, old string"), 0)
@@ -193,7 +195,7 @@ def test_columns_that_come_and_change_their_type_are_read_together(spark: SparkS
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "json"])
-def test_a_part_that_may_be_null_from_now_on_is_no_other_type(
+def test_a_nested_part_that_becomes_nullable_does_not_change_the_column_type(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
     """A list element, map value or struct field that becomes nullable does not change the type of its column."""
@@ -209,7 +211,7 @@ def test_a_part_that_may_be_null_from_now_on_is_no_other_type(
     assert as_told(found, frame.columns) == as_told(frame.union(frame), frame.columns)
 
 
-def test_fields_and_numbers_that_grow_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
+def test_json_batches_with_added_fields_or_wider_numbers_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
     """JSON batches are read together when a struct gains a field or an int becomes a bigint, even beside a column named
     ``_corrupt_record``.
     """
@@ -236,7 +238,7 @@ def test_csv_of_other_columns_is_refused_before_it_is_written(
     assert writer.last_batch() == 0
 
 
-def test_a_text_in_one_version_is_a_text_in_all(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_string_column_in_one_version_is_a_string_in_all(spark: SparkSession, tmp_path: Path) -> None:
     """If one version has a column as a string and an earlier version as a number, readers of both get a string."""
     first = writer_of(tmp_path)
     first.write(spark.createDataFrame([(1, 5)], "n long, code int"), 0)
@@ -258,7 +260,7 @@ def test_versions_of_several_formats_are_one_output(spark: SparkSession, tmp_pat
     assert as_told(read_serving(spark, str(tmp_path)), ["n", "kind"]) == as_told(rows, ["n", "kind"])
 
 
-def test_a_schema_is_recorded_once_and_goes_with_its_shadow(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_schema_is_recorded_once_and_removed_with_its_discarded_shadow(spark: SparkSession, tmp_path: Path) -> None:
     """A replayed batch and a new writer record no second schema, a changed schema adds one, and discarding a shadow
     removes its schemas.
     """
@@ -275,7 +277,7 @@ def test_a_schema_is_recorded_once_and_goes_with_its_shadow(spark: SparkSession,
     assert read_schemas(tmp_path, "v0002") == []
 
 
-def test_a_watermark_alone_is_no_other_schema(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_changed_watermark_delay_records_no_new_schema(spark: SparkSession, tmp_path: Path) -> None:
     """A changed watermark delay does not record a new schema, because it does not affect the files."""
     write: Callable[[str, int], None] = lambda delay, batch: writer_of(tmp_path).write(  # noqa: E731
         spark.createDataFrame([(1, MOMENT)], "n long, at timestamp").withWatermark("at", delay), batch

@@ -77,7 +77,7 @@ def eager_compaction(spark: SparkSession) -> Iterator[None]:
         spark.conf.unset(key)
 
 
-def test_handed_over_output_goes_on_without_a_gap(output: Output) -> None:
+def test_readers_see_the_whole_old_version_throughout_a_handoff(output: Output) -> None:
     """After a handoff readers see all of the old version before the new version's first batch, and the rows of both
     afterwards.
     """
@@ -188,7 +188,7 @@ def test_versions_may_differ_in_columns_and_format(output: Output) -> None:
     ]
 
 
-def test_shadow_is_unseen_until_the_cutover_and_the_way_back_is_open(output: Output) -> None:
+def test_readers_see_a_shadow_only_from_the_cutover_until_a_rollback(output: Output) -> None:
     """Readers follow the newest epoch file alone: a new one is the cutover to the shadow, and a further one is the
     rollback. Writers of the other versions are fenced.
     """
@@ -222,7 +222,7 @@ def test_shadow_does_not_fence_the_serving_writer(spark: SparkSession, tmp_path:
     assert output.ids == ["e1", "e2"]
 
 
-def test_discarding_removes_a_shadow_and_never_what_serves(output: Output) -> None:
+def test_discarding_removes_an_aborted_shadow_and_never_a_serving_version(output: Output) -> None:
     """Discarding an aborted shadow removes its files, but keeps a version that was promoted or is still served."""
     shadow = output.writer("v0002", 2, shadow=True)
     output.write(shadow, 0, "n1")
@@ -239,7 +239,7 @@ def test_discarding_removes_a_shadow_and_never_what_serves(output: Output) -> No
     assert output.ids == ["e1", "e2", "n1"]
 
 
-def test_claim_of_yesterday_means_its_version_alone(output: Output) -> None:
+def test_an_epoch_file_without_a_serving_list_means_only_its_version(output: Output) -> None:
     """An epoch file without a serving list is read as its version alone, and the next epoch file keeps the format of
     that version.
     """
@@ -258,7 +258,7 @@ def test_claim_of_yesterday_means_its_version_alone(output: Output) -> None:
 
 
 @pytest.mark.usefixtures("eager_compaction")
-def test_spark_keeps_the_logs_of_a_hundred_batches(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_last_batch_of_a_bounded_version_is_found_after_compactions(spark: SparkSession, tmp_path: Path) -> None:
     """With Spark's default of 100 retained batches, the last batch of a bounded version is still found after
     compactions.
     """
@@ -272,7 +272,7 @@ def test_spark_keeps_the_logs_of_a_hundred_batches(spark: SparkSession, tmp_path
 
 
 @pytest.mark.usefixtures("eager_compaction")
-def test_span_whose_end_was_compacted_away_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_bounded_version_whose_last_batch_was_compacted_away_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """A version that is read up to a batch is refused with an error, instead of wrong rows, once a compaction has
     merged that batch with later ones; before that it is read.
     """

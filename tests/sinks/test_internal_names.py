@@ -46,7 +46,7 @@ def write(spark: SparkSession) -> Write:
         ("staged", False),
     ],
 )
-def test_a_new_output_takes_no_internal_name(name: str, reserved: bool, tmp_path: Path) -> None:
+def test_a_new_output_under_an_internal_name_is_refused(name: str, reserved: bool, tmp_path: Path) -> None:
     """A new output under an internal name is refused; an output that has served under such a name since before names
     were reserved keeps it.
     """
@@ -57,7 +57,7 @@ def test_a_new_output_takes_no_internal_name(name: str, reserved: bool, tmp_path
 
 
 @pytest.mark.parametrize("taken", ["totals__staged", "streamkeeper_outputs"])
-def test_somebody_elses_table_refuses_the_output_before_anything_changes(warehouse: Warehouse, taken: str) -> None:
+def test_a_foreign_table_under_an_internal_name_refuses_the_output_unchanged(warehouse: Warehouse, taken: str) -> None:
     """A foreign table under an internal name is reported by the check for conflicts, and a writer that starts anyway is
     refused and changes nothing.
     """
@@ -87,7 +87,7 @@ def test_an_output_under_a_staging_name_keeps_its_rows(warehouse: Warehouse, wri
 
 
 @pytest.mark.spark
-def test_without_the_look_at_its_columns_the_other_output_is_dropped(
+def test_without_the_column_check_an_output_under_a_staging_name_is_dropped(
     warehouse: Warehouse, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the check of its columns, an output under a staging name is used as the staging table
@@ -104,7 +104,7 @@ def test_without_the_look_at_its_columns_the_other_output_is_dropped(
 
 
 @pytest.mark.spark
-def test_a_swap_and_an_abort_drop_staging_tables_of_ours_only(warehouse: Warehouse, write: Write) -> None:
+def test_a_foreign_table_under_a_staging_name_survives_abort_and_cutover(warehouse: Warehouse, write: Write) -> None:
     """A foreign table under the name of a shadow's staging table survives both an abort and a cutover."""
     serving = warehouse.writer("v0001", 1)
     serving.raise_fence()
@@ -124,7 +124,7 @@ def test_a_swap_and_an_abort_drop_staging_tables_of_ours_only(warehouse: Warehou
 
 
 @pytest.mark.parametrize("shadow", [False, True])
-def test_somebody_elses_directory_is_neither_written_nor_removed(tmp_path: Path, shadow: bool) -> None:
+def test_a_foreign_directory_is_neither_written_nor_removed(tmp_path: Path, shadow: bool) -> None:
     """A directory under a version's name that contains files and was not claimed by a writer of the output is refused,
     and is neither written nor removed.
     """
@@ -161,7 +161,7 @@ def test_a_version_that_has_begun_keeps_its_directory_without_a_claim(tmp_path: 
     assert (tmp_path / "v0002").exists() is not shadow
 
 
-def test_without_the_mark_of_a_shadow_that_directory_is_removed(
+def test_without_the_check_of_the_shadow_mark_an_abort_removes_foreign_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: if every directory counts as a marked shadow, an aborted dual run deletes foreign files."""
@@ -175,7 +175,7 @@ def test_without_the_mark_of_a_shadow_that_directory_is_removed(
     assert not (tmp_path / "v0002").exists()
 
 
-def test_outputs_that_lie_in_one_another_overlap(tmp_path: Path) -> None:
+def test_an_output_inside_a_version_directory_of_another_output_conflicts(tmp_path: Path) -> None:
     """An output inside a version directory of a different output conflicts with it; one in any other directory below
     that output does not.
     """

@@ -16,7 +16,7 @@ EACH = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.nam
 
 
 @EACH
-def test_its_sink_is_imported_by_jobs_under_the_declared_name(kind: SinkKind) -> None:
+def test_the_sink_of_each_kind_can_be_imported_under_its_declared_name(kind: SinkKind) -> None:
     """Each kind's sink can be imported from ``streamkeeper`` under the declared name and belongs to the declared kind
     and module.
     """
@@ -26,7 +26,7 @@ def test_its_sink_is_imported_by_jobs_under_the_declared_name(kind: SinkKind) ->
 
 
 @EACH
-def test_its_module_has_the_functions_of_its_capabilities_and_no_other(kind: SinkKind) -> None:
+def test_the_module_of_each_kind_has_exactly_the_functions_of_its_capabilities(kind: SinkKind) -> None:
     """The module of each kind has exactly the functions that its capabilities require; a missing one would fail in the
     middle of a recovery.
     """
@@ -41,7 +41,7 @@ def test_its_module_has_the_functions_of_its_capabilities_and_no_other(kind: Sin
 
 
 @EACH
-def test_a_place_can_be_named_for_its_fences_if_it_has_some(kind: SinkKind) -> None:
+def test_only_a_kind_with_fences_declares_schemes_and_a_description_of_places(kind: SinkKind) -> None:
     """A kind with fences, and only such a kind, declares the schemes and the description of the places where a person
     who lost the store can name its outputs.
     """
@@ -49,7 +49,7 @@ def test_a_place_can_be_named_for_its_fences_if_it_has_some(kind: SinkKind) -> N
 
 
 @EACH
-def test_what_its_tasks_run_on_executors_can_be_imported(kind: SinkKind) -> None:
+def test_the_declared_executor_module_of_each_kind_can_be_imported(kind: SinkKind) -> None:
     """The declared module of each kind's executor tasks can be imported, as a driver does on its first executor before
     a query starts.
     """

@@ -60,7 +60,7 @@ def rows(database: Path) -> list[tuple[str, int]]:
         return connection.execute("SELECT * FROM totals ORDER BY customer").fetchall()
 
 
-def test_an_older_copy_under_a_writer_gets_no_batch(tmp_path: Path, spark: SparkSession, batch: DataFrame) -> None:
+def test_a_writer_refuses_an_older_copy_of_its_database(tmp_path: Path, spark: SparkSession, batch: DataFrame) -> None:
     """A writer refuses an older copy of its database by the newest batch in it, although the epoch in the copy is still
     the writer's.
     """
@@ -77,7 +77,7 @@ def test_an_older_copy_under_a_writer_gets_no_batch(tmp_path: Path, spark: Spark
 
 
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "control"])
-def test_an_older_copy_that_comes_while_spark_writes_is_a_lost_output(
+def test_an_older_copy_that_appears_during_a_write_is_reported_lost(
     tmp_path: Path, batch: DataFrame, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
     """If an older copy replaces the output while Spark writes, the batch after the gap in its log counts as lost for
@@ -109,7 +109,7 @@ def test_an_older_copy_that_comes_while_spark_writes_is_a_lost_output(
     assert file_writer(tmp_path / "out").last_batch() == (0 if checked else 2)
 
 
-def test_without_that_memory_the_older_copy_goes_on_with_a_gap(
+def test_without_the_newest_seen_batch_an_older_copy_continues_with_a_gap(
     tmp_path: Path, spark: SparkSession, batch: DataFrame
 ) -> None:
     """Negative control: a writer that does not remember the newest batch it saw continues on the older copy, and batch
@@ -150,7 +150,7 @@ def test_no_connection_writes_to_a_file_that_was_replaced(
     assert (held == 1) is checked
 
 
-def test_a_database_that_was_deleted_under_its_writer_is_not_made_anew(tmp_path: Path, batch: DataFrame) -> None:
+def test_a_deleted_database_is_reported_as_lost_and_not_created_again(tmp_path: Path, batch: DataFrame) -> None:
     """A deleted database or a moved output directory is reported as lost, and neither the driver nor a worker creates
     it anew.
     """
@@ -175,7 +175,7 @@ def test_a_batch_without_rows_is_on_record(tmp_path: Path, batch: DataFrame) -> 
         assert writer.read_record().last == {"v0001": 0}
 
 
-def test_a_table_goes_on_after_an_accepted_loss(warehouse: Warehouse, batch: DataFrame) -> None:
+def test_a_table_continues_after_an_accepted_loss(warehouse: Warehouse, batch: DataFrame) -> None:
     """After an accepted loss a table is created with the lost batch in its record before the first write; that batch is
     skipped and the next one is written.
     """
@@ -191,7 +191,7 @@ def test_a_table_goes_on_after_an_accepted_loss(warehouse: Warehouse, batch: Dat
 
 
 @pytest.mark.parametrize("held", [None, 3, 12])
-def test_files_go_on_after_an_accepted_loss(
+def test_a_file_output_continues_after_an_accepted_loss(
     tmp_path: Path, spark: SparkSession, batch: DataFrame, held: int | None
 ) -> None:
     """After an accepted loss a file output keeps the batches that an older copy lists, and Spark reads and later

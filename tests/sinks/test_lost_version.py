@@ -29,7 +29,7 @@ def replaced(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-def test_a_retained_table_that_is_gone_replaces_nothing(replaced: Warehouse) -> None:
+def test_rolling_back_to_a_dropped_retained_table_is_refused(replaced: Warehouse) -> None:
     """Rolling back to a version whose retained table was dropped is refused: the serving table and all records stay
     unchanged, and its driver can continue.
     """
@@ -42,14 +42,14 @@ def test_a_retained_table_that_is_gone_replaces_nothing(replaced: Warehouse) -> 
     replaced.writer("v0002", 5).raise_fence()
 
 
-def test_a_retained_table_that_is_there_comes_back(replaced: Warehouse) -> None:
+def test_rolling_back_to_an_existing_retained_table_swaps_the_tables(replaced: Warehouse) -> None:
     """Rolling back to a version whose retained table exists swaps the tables."""
     replaced.writer("v0001", 4).raise_fence()
     assert replaced.rows() == [("old", 1)]
     assert replaced.tables == {"totals", "totals__v0002"}
 
 
-def test_without_a_table_that_serves_nothing_more_is_lost(replaced: Warehouse) -> None:
+def test_rolling_back_is_accepted_if_retained_and_serving_table_are_both_missing(replaced: Warehouse) -> None:
     """If the retained and the serving table are both missing, rolling back is accepted and the version keeps its
     recorded batch.
     """
@@ -58,7 +58,7 @@ def test_without_a_table_that_serves_nothing_more_is_lost(replaced: Warehouse) -
     assert replaced.outputs == {"totals": (4, "v0001", 4)}
 
 
-def test_the_record_has_the_last_batch_of_each_version_whose_table_is_there(replaced: Warehouse) -> None:
+def test_the_record_has_the_newest_batch_of_each_version_whose_table_exists(replaced: Warehouse) -> None:
     """The output's record contains the newest batch of each version whose table exists; a retained version is listed
     until its table is dropped.
     """

@@ -33,7 +33,7 @@ def unmarked(batch: DataFrame, *_: Any) -> DataFrame:
     return batch.selectExpr("*", f"cast(NULL as int) {refused_values.MARK}")
 
 
-def test_a_key_that_is_no_utf8_refuses_its_batch(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_a_batch_with_an_invalid_utf8_key_is_refused(spark: SparkSession, warehouse: Warehouse) -> None:
     """A key that is not valid UTF-8 refuses its batch with table, batch, column and fix, and no row is written; valid
     text beyond ASCII is accepted.
     """
@@ -46,7 +46,7 @@ def test_a_key_that_is_no_utf8_refuses_its_batch(spark: SparkSession, warehouse:
     assert writer.last_batch() == 0
 
 
-def test_without_the_mark_two_keys_become_one_row(
+def test_without_the_mark_for_refused_values_two_invalid_keys_become_one_row(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the mark for refused values, the second of two different invalid keys overwrites the
@@ -90,7 +90,7 @@ def test_nan_is_refused_on_sqlite_and_kept_on_postgresql(spark: SparkSession, wa
         assert str(warehouse.rows()[0][1]) == "nan"
 
 
-def test_nan_as_a_key(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_nan_in_a_key_is_refused_on_sqlite_but_not_postgresql(spark: SparkSession, warehouse: Warehouse) -> None:
     """SQLite refuses NaN in a key as NaN and not as a missing key; in PostgreSQL NaN is one key, and in both 0.0 and
     -0.0 are one key.
     """
@@ -108,7 +108,7 @@ def test_nan_as_a_key(spark: SparkSession, warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("warehouse", ["sqlite"], indirect=True)
-def test_without_the_mark_sqlite_stores_null(
+def test_without_the_mark_for_refused_values_sqlite_stores_null_for_nan(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the mark for refused values, SQLite stores NULL instead of NaN."""
@@ -119,7 +119,7 @@ def test_without_the_mark_sqlite_stores_null(
     assert warehouse.rows() == [("0", None)]
 
 
-def test_a_rehearsal_finds_it_before_a_deploy(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_a_rehearsal_refuses_an_invalid_utf8_key_before_a_deploy(spark: SparkSession, warehouse: Warehouse) -> None:
     """A rehearsal refuses a key that is not valid UTF-8 before a deploy, and Spark's error text contains the sentence
     with the reason.
     """
@@ -129,7 +129,7 @@ def test_a_rehearsal_finds_it_before_a_deploy(spark: SparkSession, warehouse: Wa
     sink.rehearse(of_bytes(spark, b"cafe"))
 
 
-def test_a_staging_table_of_an_earlier_version_is_made_anew(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_a_staging_table_without_the_column_of_the_mark_is_recreated(spark: SparkSession, warehouse: Warehouse) -> None:
     """A staging table of an older Streamkeeper without the mark's column is created anew, and the table itself keeps
     its rows.
     """

@@ -42,7 +42,7 @@ ORACLE = [("a", 4), ("b", 16), ("c", 8)]
         (ForeachBatch(print), Reconciliation.REFUSE),
     ],
 )
-def test_a_sink_answers_by_its_description_what_it_says_of_itself(sink: Sink, how: Reconciliation) -> None:
+def test_the_description_of_a_sink_has_the_reconciliation_that_it_declares(sink: Sink, how: Reconciliation) -> None:
     """A lookup through the sink's description, which operations use, returns the same kind of reconciliation as the
     declared capabilities.
     """
@@ -52,7 +52,7 @@ def test_a_sink_answers_by_its_description_what_it_says_of_itself(sink: Sink, ho
 
 
 @spark_test
-def test_a_table_takes_the_batches_again_by_key(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_a_table_accepts_replayed_batches_by_key_after_a_restore(warehouse: Warehouse, spark: SparkSession) -> None:
     """After a restore, a table accepts the replayed batches by key in a new version under the same numbers, and its
     rows match the input; the old writer is fenced.
     """
@@ -72,7 +72,7 @@ def test_a_table_takes_the_batches_again_by_key(warehouse: Warehouse, spark: Spa
 
 
 @spark_test
-def test_in_the_same_version_a_table_would_skip_them_in_silence(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_a_table_would_skip_replayed_batches_under_their_old_version(warehouse: Warehouse, spark: SparkSession) -> None:
     """Negative control: if an older checkpoint continued under its old version, which the driver refuses, the table
     would skip the replayed batches and lose a row.
     """
@@ -98,7 +98,7 @@ def written(spark: SparkSession, root: Path, batches: int) -> tuple[Output, Any]
 
 
 @spark_test
-def test_files_are_cut_back_to_the_batch_and_come_again_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_cut_back_to_the_restored_batch_without_duplicate_rows(spark: SparkSession, tmp_path: Path) -> None:
     """After a restore, readers see the old version up to the snapshot's batch and then the new one, each row once; the
     old writer is fenced.
     """
@@ -116,7 +116,7 @@ def test_files_are_cut_back_to_the_batch_and_come_again_once(spark: SparkSession
 
 
 @spark_test
-def test_without_the_cut_files_would_be_read_twice(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_the_cut_of_the_old_version_replayed_rows_are_read_twice(spark: SparkSession, tmp_path: Path) -> None:
     """Negative control: if the serving list lacks the last batch of the old version, replayed rows are read twice."""
     output, _ = written(spark, tmp_path, 5)
     restored = output.writer("v0002", 2, OutputSegment("v0001"), OutputSegment("v0002"))

@@ -81,7 +81,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("sqlite:////data/sales.db?timeout=3", "sqlite:////data/sales.db", ""),
     ],
 )
-def test_the_key_on_record_stays_and_the_server_is_recorded_beside_it(url: str, key: str, server: str) -> None:
+def test_the_recorded_key_is_unchanged_and_the_server_is_recorded_separately(url: str, key: str, server: str) -> None:
     """An output's key is exactly what earlier versions recorded, and the server, schema and role are recorded
     separately; neither contains a password.
     """
@@ -90,7 +90,7 @@ def test_the_key_on_record_stays_and_the_server_is_recorded_beside_it(url: str, 
     assert identity(parse_url(url)) == key
 
 
-def test_a_service_is_read_where_it_is_defined(home: Path) -> None:
+def test_a_service_is_resolved_through_its_definition(home: Path) -> None:
     """A service is resolved through its definition: one that is redirected to a different server is a different place,
     and an executor gets a URL that needs no service file.
     """
@@ -107,7 +107,7 @@ def test_a_service_is_read_where_it_is_defined(home: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [b"no setting\n", b"[warehouse\n", b"x=\xff\n"], ids=["line", "section", "encoding"])
-def test_a_file_of_services_that_cannot_be_read_defines_none(home: Path, broken: bytes) -> None:
+def test_an_unreadable_service_file_resolves_no_service(home: Path, broken: bytes) -> None:
     """From an unreadable service file no service is resolved, so the record names the service for libpq to look up;
     without the broken line the same file is resolved.
     """
@@ -140,7 +140,7 @@ def test_every_process_connects_to_the_server_on_record(
 
 
 @pytest.mark.postgres
-def test_the_options_of_a_url_are_kept(database: str) -> None:
+def test_schema_and_lock_timeout_of_the_options_of_a_url_are_used(database: str) -> None:
     """A schema in the URL's options is used for the tables together with the lock timeout of 30 s; without the option
     the tables are in ``public``.
     """
@@ -158,7 +158,7 @@ def test_the_options_of_a_url_are_kept(database: str) -> None:
 
 
 @pytest.mark.postgres
-def test_an_output_is_asked_on_its_own_server(database: str) -> None:
+def test_an_output_is_queried_on_its_recorded_server_only(database: str) -> None:
     """If two params lead to one key, the output is queried on its recorded server only; the server of the first param,
     which does not answer, is not contacted.
     """
@@ -199,7 +199,9 @@ def manifest(server: str | None) -> Manifest:
         (None, "search_path=x", ("sink-output-changed", Severity.BREAKING)),
     ],
 )
-def test_another_server_is_another_output(was: str | None, now: str | None, found: tuple[str, Severity] | None) -> None:
+def test_a_different_server_or_schema_is_a_breaking_change(
+    was: str | None, now: str | None, found: tuple[str, Severity] | None
+) -> None:
     """A different server or schema is a breaking change even with the same key; if an older release did not record its
     server, a person must approve the change once.
     """
@@ -207,7 +209,7 @@ def test_another_server_is_another_output(was: str | None, now: str | None, foun
     assert told == ([found] if found else [])
 
 
-def test_a_release_of_an_older_version_starts_again(tmp_path: Path) -> None:
+def test_a_release_without_a_recorded_server_restarts_on_any_server(tmp_path: Path) -> None:
     """A release without a recorded server restarts on any server, but a schema, which the older version ignored, is
     refused; a recorded server must match.
     """
@@ -228,7 +230,7 @@ def test_a_release_of_an_older_version_starts_again(tmp_path: Path) -> None:
         check_manifests(replace(spec, expected_manifests={"totals": known}), {"totals": manifest("host=b")}, store, {})
 
 
-def test_one_file_is_one_output_by_whatever_path(tmp_path: Path) -> None:
+def test_two_paths_to_one_sqlite_file_are_one_output(tmp_path: Path) -> None:
     """Two paths to one SQLite file are one output, and a URI whose parameters open a different file is refused."""
     (tmp_path / "real.db").touch()
     (tmp_path / "link.db").symlink_to("real.db")

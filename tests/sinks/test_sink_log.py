@@ -22,7 +22,7 @@ def entry(directory: Path, name: str) -> Path:
     return file
 
 
-def test_a_log_is_started_as_if_its_batches_had_written_nothing(tmp_path: Path) -> None:
+def test_starting_a_log_at_a_batch_creates_empty_entries_up_to_it(tmp_path: Path) -> None:
     """Starting a log at a batch creates an empty entry for every batch up to it; a repeated start changes nothing."""
     for _ in range(2):
         begin_log(tmp_path, 3)
@@ -74,7 +74,7 @@ def test_a_batch_after_a_gap_does_not_count(tmp_path: Path, names: list[str], ne
     assert newest_batch(tmp_path) == newest
 
 
-def test_a_compaction_in_a_gap_has_no_line_of_a_later_batch(tmp_path: Path) -> None:
+def test_a_compacted_entry_in_a_filled_gap_excludes_later_batches(tmp_path: Path) -> None:
     """When a gap after an accepted loss is filled with empty batches, the batch after the gap stays in its own entry
     and out of the compacted ones.
     """

@@ -58,7 +58,7 @@ def test_update_keeps_one_row_per_key(spark: SparkSession, database: Path) -> No
     writer.close()
 
 
-def test_batch_that_comes_again_changes_nothing(spark: SparkSession, database: Path) -> None:
+def test_a_replayed_batch_changes_no_rows_of_its_first_write(spark: SparkSession, database: Path) -> None:
     """A replayed batch does not change the rows of its first write, not even under a newer epoch."""
     first = writer_of(database, 1)
     first.raise_fence()
@@ -106,7 +106,7 @@ def test_writer_superseded_after_staging_writes_nothing(
     assert rows(database) == []
 
 
-def test_a_record_that_is_gone_is_a_lost_output(spark: SparkSession, database: Path) -> None:
+def test_a_writer_whose_record_is_missing_reports_a_lost_output(spark: SparkSession, database: Path) -> None:
     """A writer whose record is missing, because a table was dropped or the URL leads to a different database, reports a
     lost output and not a second writer.
     """
@@ -118,7 +118,7 @@ def test_a_record_that_is_gone_is_a_lost_output(spark: SparkSession, database: P
         writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
 
 
-def test_an_older_copy_that_comes_while_a_batch_is_staged_is_a_lost_output(
+def test_an_older_copy_that_appears_during_staging_is_a_lost_output(
     spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older copy that replaces the output while a batch is staged is reported as lost; otherwise the rows that it
@@ -134,7 +134,7 @@ def test_an_older_copy_that_comes_while_a_batch_is_staged_is_a_lost_output(
     assert rows(database) == [("k0", 0)]
 
 
-def test_a_copy_that_comes_while_the_first_batch_of_a_version_is_staged_is_a_lost_output(
+def test_a_copy_that_appears_during_first_batch_staging_is_a_loss(
     spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy with an older batch that replaces the output while a version's first batch is staged is reported as lost,
@@ -229,7 +229,7 @@ def test_every_supported_type_comes_back(spark: SparkSession, database: Path) ->
     ]
 
 
-def test_type_without_a_promise_is_refused(spark: SparkSession, database: Path) -> None:
+def test_a_column_of_an_unsupported_type_is_refused(spark: SparkSession, database: Path) -> None:
     """A column of an unsupported type, such as an array, is refused with its name and type."""
     writer = writer_of(database, 1)
     writer.raise_fence()
@@ -237,7 +237,7 @@ def test_type_without_a_promise_is_refused(spark: SparkSession, database: Path) 
         writer.write(spark.createDataFrame([("a", ["x"])], "customer string, tags array<string>"), 0)
 
 
-def test_table_of_other_columns_is_refused(spark: SparkSession, database: Path) -> None:
+def test_a_query_whose_columns_do_not_fit_the_table_is_refused(spark: SparkSession, database: Path) -> None:
     """A query whose columns no longer fit the existing table is refused with the difference, and the rows stay
     unchanged.
     """
@@ -259,7 +259,7 @@ def test_table_of_another_query_is_refused(database: Path) -> None:
         other.open(SinkContext(job="other", query="totals", version="v0001", epoch=9)).raise_fence()
 
 
-def test_empty_batch_takes_its_number(spark: SparkSession, database: Path) -> None:
+def test_a_batch_without_rows_is_recorded_as_written(spark: SparkSession, database: Path) -> None:
     """A batch without rows is recorded as written."""
     writer = writer_of(database, 1)
     writer.raise_fence()
@@ -267,7 +267,7 @@ def test_empty_batch_takes_its_number(spark: SparkSession, database: Path) -> No
     assert writer.last_batch() == 0
 
 
-def test_rehearsal_keeps_nothing(spark: SparkSession, database: Path) -> None:
+def test_a_rehearsal_leaves_neither_rows_nor_a_database_file(spark: SparkSession, database: Path) -> None:
     """A rehearsal runs workers and conversions and leaves nothing, not even a database file."""
     TableSink(f"sqlite:///{database}", table="totals", key=["customer"]).rehearse(
         spark.createDataFrame([("a", 1)], SCHEMA)
@@ -289,7 +289,7 @@ def test_staging_again_replaces_the_partition(database: Path, spark: SparkSessio
     assert rows(database, "SELECT customer FROM totals__staged ORDER BY 1") == [("a",), ("b",)]
 
 
-def test_another_installation_moves_no_fence(spark: SparkSession, database: Path) -> None:
+def test_a_copied_installation_cannot_write_the_table(spark: SparkSession, database: Path) -> None:
     """A copied installation with the same job, query and epochs cannot write the table, neither as serving nor as
     shadow, and the original writer continues.
     """
@@ -307,7 +307,9 @@ def test_another_installation_moves_no_fence(spark: SparkSession, database: Path
     assert rows(database) == [("a", 1), ("b", 2)]
 
 
-def test_without_an_installation_on_record_a_copy_takes_the_table_over(spark: SparkSession, database: Path) -> None:
+def test_without_a_recorded_installation_a_copy_fences_out_the_original_writer(
+    spark: SparkSession, database: Path
+) -> None:
     """Negative control: without a recorded installation, as in older outputs, a copy fences out the original writer."""
     first = writer_of(database, 1)
     first.raise_fence()
@@ -316,7 +318,7 @@ def test_without_an_installation_on_record_a_copy_takes_the_table_over(spark: Sp
         first.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
 
 
-def test_a_row_of_an_older_writer_gets_its_installation(spark: SparkSession, database: Path) -> None:
+def test_a_newer_writer_adds_the_installation_column_to_an_older_table(spark: SparkSession, database: Path) -> None:
     """A table of outputs without an installation column gets one from the first newer writer, and an older writer can
     still insert its rows.
     """
@@ -337,7 +339,7 @@ def test_a_row_of_an_older_writer_gets_its_installation(spark: SparkSession, dat
 
 
 @pytest.mark.parametrize("looks", [True, False], ids=["look", "control"])
-def test_a_look_at_a_database_changes_nothing(tmp_path: Path, looks: bool) -> None:
+def test_a_dry_run_neither_creates_nor_changes_a_database_file(tmp_path: Path, looks: bool) -> None:
     """A dry run neither creates a database file nor changes a byte of an existing one.
 
     Negative control: a writer changes the file, because it sets the journal mode.

@@ -24,7 +24,7 @@ RECORD = OutputRecord(epoch=1, last={"v0001": 4})
         ),
     ],
 )
-def test_only_the_owners_version_has_a_newest_batch(
+def test_only_the_version_that_wrote_an_output_gets_its_newest_batch(
     warehouse: Warehouse, owner: str, version: str, told: OutputAnswer
 ) -> None:
     """An output returns its newest batch only to the query and checkpoint version that wrote it; others get the reason

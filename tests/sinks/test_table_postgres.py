@@ -90,7 +90,9 @@ def test_complete_mode_replaces_all_rows(
     assert rows(database) == [("b", 3)]
 
 
-def test_values_keep_their_meaning(spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]) -> None:
+def test_values_and_nulls_are_read_back_unchanged_from_postgresql(
+    spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]
+) -> None:
     """Instants, decimals, floats, booleans and NULLs are read back unchanged."""
     moment = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     values = [("a", Decimal("12345678901234567.89"), moment, 0.1, True), ("b", None, None, None, None)]
@@ -104,7 +106,7 @@ def test_values_keep_their_meaning(spark: SparkSession, database: str, writer_of
     assert read[1][1:] == (None, None, None, None)
 
 
-def test_a_fence_that_is_being_raised_is_waited_for(
+def test_a_writer_that_waits_for_its_successors_commit_writes_nothing(
     spark: SparkSession, database: str, writer_of: Callable[..., TableWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that meets the open transaction of its successor waits for its commit and then writes nothing."""

@@ -45,7 +45,7 @@ def rows(url: str) -> list[tuple]:
         engine.dispose()
 
 
-def test_values_keep_their_meaning(spark: SparkSession, url: str) -> None:
+def test_values_of_every_supported_type_are_read_back_unchanged(spark: SparkSession, url: str) -> None:
     """Values of every supported type are read back unchanged, with time zone and all decimal digits, and the same
     columns still fit under the next epoch.
     """
@@ -60,7 +60,7 @@ def test_values_keep_their_meaning(spark: SparkSession, url: str) -> None:
     assert rows(url) == [values]
 
 
-def test_rehearsal_keeps_nothing(spark: SparkSession, url: str) -> None:
+def test_a_rehearsal_uses_only_temporary_tables(spark: SparkSession, url: str) -> None:
     """A rehearsal uses only temporary tables and leaves none."""
     TableSink(url, table="totals", key=["customer"]).rehearse(
         spark.createDataFrame([("a", 1)], "customer string, total long")

@@ -62,7 +62,9 @@ def cut_over(warehouse: Warehouse, version: str, epoch: int, **options: Any) -> 
     return writer
 
 
-def test_handed_over_table_goes_on(warehouse: Warehouse, serving: TableWriter, write: Write) -> None:
+def test_a_new_version_continues_the_existing_table_after_a_handoff(
+    warehouse: Warehouse, serving: TableWriter, write: Write
+) -> None:
     """After a handoff the new version writes to the existing table under the next batch numbers, and the old writer is
     fenced.
     """
@@ -76,7 +78,7 @@ def test_handed_over_table_goes_on(warehouse: Warehouse, serving: TableWriter, w
         write(serving, 5, ("b", 99))
 
 
-def test_shadow_is_written_beside_the_serving_table(
+def test_shadow_and_serving_table_are_written_under_separate_epochs(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
 ) -> None:
     """The shadow and the serving table are written side by side under separate epochs, and readers of the serving table
@@ -94,7 +96,7 @@ def test_shadow_is_written_beside_the_serving_table(
     write(serving, 6, ("a", 3))
 
 
-def test_cutover_swaps_and_the_way_back_is_a_swap(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
+def test_cutover_and_rollback_swap_the_tables(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
     """Cutover and rollback swap the tables: each version continues with its own rows and batch number, and the replaced
     one is kept.
     """
@@ -117,7 +119,7 @@ def test_cutover_swaps_and_the_way_back_is_a_swap(warehouse: Warehouse, shadow: 
     assert warehouse.outputs["totals__v0001"][1:] == ("v0001", 5)
 
 
-def test_way_back_finds_the_table_that_a_version_carried_on(
+def test_rolling_back_to_an_unwritten_version_continues_the_table_of_its_parent(
     warehouse: Warehouse, shadow: TableWriter, write: Write
 ) -> None:
     """Rolling back to a handed-over or restored version that has written nothing continues in the table of its
@@ -192,7 +194,7 @@ def test_only_the_table_just_replaced_is_kept(warehouse: Warehouse, shadow: Tabl
     write(other, 1, ("z", 2))
 
 
-def test_a_reader_sees_the_swap_whole_and_nothing_goes_back(
+def test_a_concurrent_reader_always_finds_the_table_and_its_sum_never_decreases(
     warehouse: Warehouse, serving: TableWriter, write: Write
 ) -> None:
     """During ten cutovers a concurrent reader always finds the table, and its sum never decreases."""
@@ -257,7 +259,7 @@ TableSink(sys.argv[1], table="totals", key=["customer"]).open(context).raise_fen
 """
 
 
-def test_a_swap_that_was_killed_before_its_commit_never_was(
+def test_a_swap_that_is_killed_before_its_commit_changes_nothing(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
 ) -> None:
     """After a SIGKILL within the swap's transaction, tables, batch numbers and epochs are unchanged, both writers can
@@ -280,7 +282,7 @@ def freeze(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> 
     monkeypatch.setattr(table, "crash_point", lambda name: left.pop()() if name == "sink.staged" and left else None)
 
 
-def test_zombie_of_the_old_version_changes_nothing(
+def test_a_writer_of_the_old_version_is_fenced_after_the_cutover(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer of the old version is fenced after the cutover, whether its rows were already staged or not, although
@@ -299,7 +301,7 @@ def test_zombie_of_the_old_version_changes_nothing(
 
 
 @pytest.mark.parametrize("fenced", [True, False])
-def test_the_epoch_alone_keeps_the_zombie_from_the_new_table(
+def test_the_epoch_alone_keeps_an_old_writer_out_after_a_cutover(
     warehouse: Warehouse, write: Write, monkeypatch: pytest.MonkeyPatch, fenced: bool
 ) -> None:
     """After a cutover the epoch keeps an old writer in complete mode out of the new table.
@@ -343,7 +345,7 @@ def test_zombie_of_a_shadow_changes_nothing(warehouse: Warehouse, shadow: TableW
     assert warehouse.rows("SELECT * FROM totals__v0002 ORDER BY customer") == [("a", 10), ("b", 20), ("c", 30)]
 
 
-def test_discarding_drops_a_shadow_and_never_what_serves(
+def test_discarding_drops_an_aborted_shadow_and_never_a_serving_version(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
 ) -> None:
     """Discarding an aborted shadow drops its tables and its record; discarding a version that serves changes
@@ -368,7 +370,7 @@ def test_discarding_in_an_empty_database_is_nothing(warehouse: Warehouse) -> Non
     assert warehouse.tables == set()
 
 
-def test_shadow_without_a_batch_replaces_nothing_that_was_written(warehouse: Warehouse, serving: TableWriter) -> None:
+def test_a_cutover_to_a_shadow_without_a_batch_is_refused(warehouse: Warehouse, serving: TableWriter) -> None:
     """A cutover to a shadow without a batch is refused, and epoch, batch and rows of the serving table stay
     unchanged.
     """
@@ -397,7 +399,9 @@ def test_first_table_that_was_never_written_is_replaced(warehouse: Warehouse, wr
     assert set(warehouse.outputs) == {"totals"}
 
 
-def test_table_in_the_way_is_not_taken(warehouse: Warehouse, serving: TableWriter) -> None:
+def test_a_foreign_table_under_the_name_of_a_shadow_table_is_refused(
+    warehouse: Warehouse, serving: TableWriter
+) -> None:
     """A foreign table under the name of a shadow's table is refused and left unchanged."""
     warehouse.execute("CREATE TABLE totals__v0002 (customer text)")
     shadow = warehouse.writer("v0002", 2, shadow=True)
@@ -418,7 +422,7 @@ def test_table_may_be_named_by_a_word_of_sql(warehouse: Warehouse, write: Write)
     assert warehouse.rows('SELECT * FROM "order"') == [("a", 3)]
 
 
-def test_view_of_the_table_shows_the_new_rows_or_the_rebuild_is_refused(
+def test_a_view_shows_the_new_table_or_the_shadow_is_refused(
     warehouse: Warehouse, serving: TableWriter, write: Write
 ) -> None:
     """A view in SQLite shows the new table after a cutover, because it refers to it by name; in PostgreSQL, where a
@@ -438,7 +442,7 @@ def test_view_of_the_table_shows_the_new_rows_or_the_rebuild_is_refused(
 
 
 @pytest.mark.parametrize("warehouse", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
-def test_privileges_go_with_the_name(warehouse: Warehouse, shadow: TableWriter) -> None:
+def test_privileges_on_the_table_are_unchanged_by_a_cutover(warehouse: Warehouse, shadow: TableWriter) -> None:
     """Privileges on the table are the same before and after a cutover."""
     warehouse.execute(
         "DO $$ BEGIN CREATE ROLE analyst; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
@@ -452,7 +456,7 @@ def test_privileges_go_with_the_name(warehouse: Warehouse, shadow: TableWriter) 
     assert "=r/" in str(warehouse.rows("SELECT relacl FROM pg_class WHERE relname = 'totals'"))
 
 
-def test_names_that_postgresql_would_cut_off_are_refused_where_a_shadow_needs_them() -> None:
+def test_a_table_name_too_long_for_the_suffix_is_refused_in_shadow() -> None:
     """A shadow requires a table name of at most 48 characters, so that its suffix fits into PostgreSQL's limit; a
     longer table can be written, but not in shadow.
     """
@@ -468,7 +472,7 @@ def test_names_that_postgresql_would_cut_off_are_refused_where_a_shadow_needs_th
             sink.open(shadow).close()
 
 
-def test_the_list_of_spans_is_no_concern_of_a_table(warehouse: Warehouse, serving: TableWriter) -> None:
+def test_a_table_ignores_the_list_of_served_segments_and_seeds(warehouse: Warehouse, serving: TableWriter) -> None:
     """A table ignores the list of served segments and seeds, because a handed-over table contains the rows of all its
     versions.
     """

@@ -26,13 +26,13 @@ class _Outrun(LocalTree):
         return super().read(path)
 
 
-def test_it_looks_again_when_a_log_was_deleted(tmp_path: Path) -> None:
+def test_the_committed_batch_is_found_after_four_attempts_meet_a_deleted_log(tmp_path: Path) -> None:
     """The committed batch is found even if four attempts meet a deleted log."""
     a_checkpoint(tmp_path / "live")
     assert find_anchor(_Outrun(tmp_path / "live", 4)).batch == 7
 
 
-def test_a_checkpoint_that_outruns_every_look_is_an_error(tmp_path: Path) -> None:
+def test_a_deleted_log_in_the_fifth_attempt_raises_checkpoint_changed(tmp_path: Path) -> None:
     """If the fifth attempt also finds a deleted log, ``CheckpointChanged`` is raised, because a snapshot needs the
     batch's plan.
     """

@@ -48,7 +48,7 @@ def test_the_plan_of_the_open_batch_belongs_to_a_snapshot(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Path) -> None:
+def test_a_snapshot_of_an_older_batch_contains_the_following_plan(tmp_path: Path) -> None:
     """A snapshot of an older batch contains the plan of the following batch."""
     a_checkpoint(tmp_path / "live", "hdfs")
     series = catalogue(MemoryStore())
@@ -58,7 +58,7 @@ def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_nothing_is_taken_when_nothing_was_committed_since(tmp_path: Path) -> None:
+def test_no_snapshot_is_captured_without_a_newly_committed_batch(tmp_path: Path) -> None:
     """If no batch was committed since the newest snapshot, a capture takes none and needs two requests."""
     a_checkpoint(tmp_path / "live")
     store = CountingStore(MemoryStore())
@@ -145,7 +145,7 @@ def _owner(root: Path, first: int, last: int) -> Iterator[None]:
         yield
 
 
-def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Path) -> None:
+def test_a_capture_continues_with_a_newer_batch_if_spark_deletes_files(tmp_path: Path) -> None:
     """If Spark deletes files of a batch during a capture, the capture continues with a newer batch and its snapshot is
     complete.
     """
@@ -160,7 +160,7 @@ def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Pat
     assert back == wanted(tmp_path / "back", taken.snapshot.batch, pending=taken.snapshot.pending)
 
 
-def test_a_clean_up_that_is_always_faster_ends_in_one_clear_line(tmp_path: Path) -> None:
+def test_a_capture_whose_files_are_always_deleted_raises_checkpoint_changed(tmp_path: Path) -> None:
     """A capture whose files are deleted at every attempt raises ``CheckpointChanged`` with the batch and the file, and
     lists no snapshot.
     """
@@ -176,7 +176,7 @@ def test_a_clean_up_that_is_always_faster_ends_in_one_clear_line(tmp_path: Path)
     assert series.numbers() == []
 
 
-def test_what_one_look_has_read_is_not_read_again_by_the_next(tmp_path: Path) -> None:
+def test_a_repeated_attempt_does_not_read_files_of_an_earlier_attempt_again(tmp_path: Path) -> None:
     """A repeated attempt of a capture does not read again the files that an earlier attempt has read, so that it
     overtakes a clean-up of nearly the same speed.
     """
@@ -259,7 +259,7 @@ def test_what_looks_damaged_while_spark_commits_is_read_again(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
+def test_a_missing_state_file_raises_checkpoint_damaged_and_nothing_is_stored(tmp_path: Path) -> None:
     """A checkpoint without a required state file raises ``CheckpointDamaged`` at once, and nothing is stored."""
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)
     (tmp_path / "live/state/0/1/7.delta").unlink()
@@ -270,7 +270,7 @@ def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_what_is_no_checkpoint_or_has_no_batch_is_refused(tmp_path: Path) -> None:
+def test_a_capture_without_a_checkpoint_or_committed_batch_is_refused(tmp_path: Path) -> None:
     """A directory that is no checkpoint, a checkpoint without a committed batch and a missing batch number are refused
     with the reason.
     """
@@ -298,7 +298,7 @@ def test_a_store_that_fails_in_the_middle_leaves_no_snapshot_in_the_list(tmp_pat
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_record_is_published(tmp_path: Path) -> None:
+def test_a_capture_that_would_reuse_a_deleted_pack_fails_before_its_record(tmp_path: Path) -> None:
     """A capture that would reuse a deleted pack fails before it publishes its record."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
@@ -312,7 +312,7 @@ def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_recor
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_two_captures_at_once_get_a_number_each(tmp_path: Path) -> None:
+def test_two_concurrent_captures_get_different_numbers(tmp_path: Path) -> None:
     """Two concurrent captures get different numbers, and both snapshots are listed."""
     a_checkpoint(tmp_path / "live")
     store = MemoryStore()
@@ -342,7 +342,7 @@ def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkey
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_damaged_record_does_not_keep_the_next_snapshot_from_being_taken(tmp_path: Path) -> None:
+def test_a_capture_after_a_damaged_record_stores_everything_again(tmp_path: Path) -> None:
     """After a damaged record the next capture stores everything anew under the next number, and its snapshot can be
     restored.
     """
@@ -359,7 +359,7 @@ def test_a_damaged_record_does_not_keep_the_next_snapshot_from_being_taken(tmp_p
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_pack_that_is_hardly_needed_any_more_is_not_kept_alive(tmp_path: Path) -> None:
+def test_a_large_pack_that_is_hardly_needed_is_not_reused(tmp_path: Path) -> None:
     """A capture does not reuse a large pack of which only a small part is still needed; it stores that part anew."""
     live = a_checkpoint(tmp_path / "live", "hdfs")
     store = MemoryStore()

@@ -86,7 +86,7 @@ def scene(tmp_path: Path) -> Scene:
 
 
 @pytest.mark.parametrize("what", ["capture", "restore", "prune"])
-def test_death_before_any_call_of_the_store_loses_nothing_and_is_made_good(scene: Scene, what: str) -> None:
+def test_a_rerun_completes_after_a_crash_before_any_store_call(scene: Scene, what: str) -> None:
     """A capture, restore or prune that crashes before any of its store calls loses no snapshot and publishes no partial
     checkpoint; a rerun completes, and the prunes remove all leftovers.
     """

@@ -60,7 +60,7 @@ def store(tmp_path: Path) -> MemoryStore:
     return store
 
 
-def test_what_is_whole_verifies(store: MemoryStore) -> None:
+def test_verifying_an_undamaged_series_finds_no_damage(store: MemoryStore) -> None:
     """Verifying an undamaged series finds no damage and reports its snapshots, packs and bytes."""
     found = verify(catalogue(store))
     assert (found.damaged, found.snapshots, found.packs) == ((), 2, 2)
@@ -168,7 +168,7 @@ def test_a_target_that_exists_is_left_alone(store: MemoryStore, tmp_path: Path) 
     assert files_below(tmp_path / "used") == files_below(tmp_path / "restored")
 
 
-def test_a_disk_that_cannot_be_written_is_told_and_nothing_is_left(store: MemoryStore, tmp_path: Path) -> None:
+def test_a_restore_to_a_place_that_cannot_be_created_fails(store: MemoryStore, tmp_path: Path) -> None:
     """A restore to a place that cannot be created fails with a ``PermanentError``."""
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(PermanentError, match="cannot be restored"):
@@ -176,7 +176,7 @@ def test_a_disk_that_cannot_be_written_is_told_and_nothing_is_left(store: Memory
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_disk_that_fills_up_is_told_and_has_no_checkpoint(
+def test_a_restore_to_a_full_disk_fails_and_publishes_no_checkpoint(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restore to a full disk fails with the reason and publishes no checkpoint; once there is room, a retry continues
@@ -217,7 +217,7 @@ def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_no_checkpoint(stor
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_killed_before_any_file_there_is_no_checkpoint_and_the_next_attempt_is_whole(
+def test_a_restore_killed_before_any_file_leaves_no_checkpoint(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restore that is killed before any of its files leaves no checkpoint, because the metadata is created last; the
@@ -307,7 +307,7 @@ def test_two_restores_at_once_make_one_checkpoint(store: MemoryStore, tmp_path: 
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_a_checkpoint_of_which_somebody_takes_files_meanwhile_is_not_published(
+def test_a_restore_whose_files_are_deleted_before_it_finishes_publishes_nothing(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a file that a restore has written is deleted before it finishes, as by a prune during a long freeze, nothing
@@ -342,7 +342,7 @@ def test_a_lost_record_can_be_read_from_the_snapshots_last_pack(store: MemorySto
     assert found == second
 
 
-def test_a_snapshot_of_a_newer_format_is_told_as_such(store: MemoryStore) -> None:
+def test_reading_a_snapshot_of_a_newer_format_raises_format_too_new(store: MemoryStore) -> None:
     """Reading a snapshot of a newer format raises ``FormatTooNew`` with the format's number."""
     series = catalogue(store)
     newer = msgspec.structs.replace(series.read(2), format=99)
@@ -437,7 +437,7 @@ def test_a_flipped_byte_in_a_part_of_a_pack_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind_of_tree")
-def test_what_a_checkpoint_says_of_its_own_place_is_said_anew(tmp_path: Path) -> None:
+def test_a_restore_rewrites_full_paths_in_operator_metadata_to_the_target(tmp_path: Path) -> None:
     """A restore rewrites the full paths of schema files in operator metadata of format 2 to the target, so that the
     copy does not depend on its origin.
     """

@@ -82,13 +82,13 @@ def test_hours_without_a_snapshot_are_not_counted() -> None:
     assert kept([at(1, 5000), at(2, 4999), at(3, 4000), at(4, 0)], policy) == [2, 3, 4]
 
 
-def test_the_newest_of_a_bucket_stands_for_it() -> None:
+def test_a_daily_rule_keeps_the_newest_snapshot_of_each_day() -> None:
     """A daily rule keeps the newest snapshot of each day."""
     policy = Policy(keep_last=1, hourly=0, daily=2, weekly=0, monthly=0)
     assert kept([at(1, 30), at(2, 26), at(3, 2), at(4, 1)], policy) == [2, 4]
 
 
-def test_weeks_are_iso_weeks() -> None:
+def test_weekly_rules_use_iso_weeks() -> None:
     """Weekly rules use ISO weeks, in which the first days of January may belong to the last week of the old year."""
     policy = Policy(keep_last=1, hourly=0, daily=0, weekly=5, monthly=0)
     dates = [datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 1, 3, tzinfo=UTC), datetime(2027, 1, 4, tzinfo=UTC)]
@@ -99,7 +99,7 @@ def test_weeks_are_iso_weeks() -> None:
     assert decided[2].reasons[-1] == "weekly 2027-W01"
 
 
-def test_buckets_are_of_utc_whatever_zone_a_time_came_in() -> None:
+def test_hours_and_days_are_counted_in_utc_regardless_of_time_zone() -> None:
     """Hours and days are counted in UTC whatever the zone of a time: 00:30 in Berlin's winter belongs to the day
     before.
     """
@@ -121,7 +121,7 @@ def test_a_pin_and_a_hold_keep_without_any_rule() -> None:
     assert kept(candidates) == [1, 2, 4]
 
 
-def test_a_clock_that_was_ahead_keeps_nothing_forever() -> None:
+def test_a_snapshot_with_a_future_time_is_dropped_by_its_number() -> None:
     """A snapshot with a time in the future is dropped like any other with its number."""
     policy = Policy(keep_last=1, hourly=1, daily=1, weekly=1, monthly=1)
     assert kept([at(1, -90_000), at(2, 0.1)], policy) == [2]
@@ -147,7 +147,7 @@ def test_counting_ages_from_now_drops_the_newest_hours(monkeypatch: pytest.Monke
         assert kept(hourly, Policy()) == [22, 23, 24]
 
 
-def test_numbers_and_not_times_tell_what_is_newest() -> None:
+def test_the_newest_snapshot_is_the_one_with_the_highest_number() -> None:
     """The newest snapshot is the one with the highest number, so that a clock which was set back does not make it an
     old one.
     """
@@ -157,13 +157,13 @@ def test_numbers_and_not_times_tell_what_is_newest() -> None:
     assert not decided[1].keep
 
 
-def test_nothing_to_decide_on_is_no_error() -> None:
+def test_a_series_without_snapshots_has_no_decisions() -> None:
     """A series without snapshots has no decisions and raises no error."""
     assert decide_retention([], Policy()) == ()
 
 
 @pytest.mark.parametrize("wrong", [{"keep_last": 0}, {"keep_last": -1}, {"hourly": -1}, {"monthly": -3}])
-def test_a_policy_that_cannot_be_meant_is_refused(wrong: dict[str, int]) -> None:
+def test_a_policy_with_a_negative_or_too_small_number_is_refused(wrong: dict[str, int]) -> None:
     """A policy that keeps less than one newest snapshot, or a negative number for a rule, is refused with the name of
     the field.
     """
@@ -171,7 +171,7 @@ def test_a_policy_that_cannot_be_meant_is_refused(wrong: dict[str, int]) -> None
         Policy(**wrong)
 
 
-def test_two_of_one_number_are_refused() -> None:
+def test_two_snapshots_with_one_number_are_refused() -> None:
     """Two snapshots with one number are refused, because their order is unknown."""
     with pytest.raises(InvalidInput, match="two snapshots s0002"):
         decide([at(2, 1), at(2, 2)])

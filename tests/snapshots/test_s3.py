@@ -32,7 +32,7 @@ from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_st
 pytestmark = pytest.mark.s3
 
 
-def test_a_life_of_snapshots_in_a_bucket(tmp_path: Path, s3_url: str) -> None:
+def test_a_checkpoint_in_a_bucket_is_captured_verified_restored_and_pruned(tmp_path: Path, s3_url: str) -> None:
     """A checkpoint on s3a is captured twice with few requests, verified, restored to a directory and pruned, and only
     the packs of the last snapshot remain.
     """
@@ -107,7 +107,7 @@ def test_a_snapshot_is_restored_into_a_bucket_by_its_command(tmp_path: Path, s3_
     assert not [name for name in os.listdir() if name.startswith("s3a")]
 
 
-def test_a_removal_in_a_bucket_that_was_cut_off_goes_on(tmp_path: Path, s3_url: str) -> None:
+def test_an_interrupted_removal_in_a_bucket_is_continued_by_the_next_run(tmp_path: Path, s3_url: str) -> None:
     """An interrupted removal in a bucket has deleted the metadata first and left its mark, so that the next run
     continues until no object is left.
     """
@@ -137,7 +137,7 @@ def test_a_removal_in_a_bucket_that_was_cut_off_goes_on(tmp_path: Path, s3_url: 
     assert bucket.keys() == []
 
 
-def test_a_live_version_in_a_bucket_loses_what_its_owner_lost_sight_of(tmp_path: Path, s3_url: str) -> None:
+def test_a_prune_of_a_live_version_in_a_bucket_deletes_orphaned_files(tmp_path: Path, s3_url: str) -> None:
     """A prune of a live version in a bucket deletes temporary files and orphaned checksum files that its owner no
     longer uses.
     """
@@ -156,7 +156,7 @@ def test_a_live_version_in_a_bucket_loses_what_its_owner_lost_sight_of(tmp_path:
     assert not planned & tree.fresh().look().files.keys()
 
 
-def test_a_checkpoint_in_a_bucket_that_goes_on_meanwhile_is_looked_at_anew(tmp_path: Path, s3_url: str) -> None:
+def test_a_capture_lists_a_bucket_again_if_listed_files_were_deleted(tmp_path: Path, s3_url: str) -> None:
     """If files of a listed batch are deleted from the bucket before they are read, a capture lists the checkpoint anew
     and captures a newer batch.
     """
@@ -196,7 +196,7 @@ def test_a_flipped_byte_in_a_bucket_is_found_and_nothing_is_restored(tmp_path: P
     assert not (tmp_path / "back" / "metadata").exists()
 
 
-def test_a_server_that_is_gone_is_told_in_one_line(
+def test_a_capture_to_a_server_that_does_not_answer_raises_store_unavailable(
     tmp_path: Path, s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A capture to an S3 server that does not answer raises ``StoreUnavailable`` with a hint at

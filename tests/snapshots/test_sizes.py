@@ -54,7 +54,7 @@ def snapshot(files: int, chunk: Chunk | None = None) -> Snapshot:
 
 
 @pytest.mark.parametrize("sized", [True, False])
-def test_a_small_record_does_not_become_a_gigabyte(sized: bool) -> None:
+def test_a_small_record_that_would_unpack_to_a_gigabyte_is_refused(sized: bool) -> None:
     """A small record that would unpack to a gigabyte, or that states no size, is refused within 5 MiB of memory, and
     the error names the record and a remedy.
     """
@@ -68,13 +68,13 @@ def test_a_small_record_does_not_become_a_gigabyte(sized: bool) -> None:
         unseal(data, Snapshot, where="index/7", newest_format=FORMAT, packed=True)
 
 
-def test_the_bound_on_memory_bites() -> None:
+def test_unpacking_without_a_limit_exceeds_the_allowed_memory() -> None:
     """Negative control: unpacking such a frame without a limit exceeds the memory that the tests allow."""
     with pytest.raises(AssertionError), little(5):
         zstandard.ZstdDecompressor().decompress(many_zeros(64))
 
 
-def test_a_frame_that_says_less_than_it_holds_is_damage() -> None:
+def test_a_frame_that_understates_its_size_is_refused_as_damaged() -> None:
     """A frame whose stated size was edited to an allowed one is refused as damaged, because zstd checks its content
     against that size.
     """
@@ -113,7 +113,7 @@ def test_a_pack_whose_index_or_chunk_is_a_bomb_is_damage() -> None:
         {"pack": -1},
     ],
 )
-def test_a_record_whose_chunks_cannot_be_is_damage(claimed: dict[str, int]) -> None:
+def test_a_record_with_impossible_chunk_sizes_or_positions_is_refused_as_damaged(claimed: dict[str, int]) -> None:
     """A record whose chunks have impossible sizes or positions in their pack is refused as damaged, because every
     reader relies on them.
     """
@@ -133,20 +133,20 @@ def test_a_snapshot_of_a_hundred_thousand_files_is_read() -> None:
     assert unseal(data, Snapshot, where="index/1", newest_format=FORMAT, packed=True) == large
 
 
-def test_what_packs_best_is_read() -> None:
+def test_a_record_that_compresses_extremely_well_is_read_back() -> None:
     """A record that compresses extremely well, of 50,000 equal files that differ only in their names, is read back."""
     alike = snapshot(50_000, Chunk(hash="0" * 64, size=100, pack=0, at=0, stored=100))
     data = seal(alike, packed=True)
     assert unseal(data, Snapshot, where="index/1", newest_format=FORMAT, packed=True) == alike
 
 
-def test_what_would_not_be_read_again_is_not_written() -> None:
+def test_a_record_too_large_to_be_read_back_is_not_written() -> None:
     """A record that is too large to be read back is refused when the snapshot is taken."""
     with pytest.raises(InvalidInput, match="too many to read back"):
         seal({"text": "x" * (300 * MIB)}, packed=True)
 
 
-def test_the_largest_chunk_passes() -> None:
+def test_a_highly_compressed_chunk_of_the_largest_size_is_read_back() -> None:
     """A chunk of the largest size that compresses to less than 1,000 bytes is read back."""
     builder = PackBuilder(SERIES, 0)
     data = b"\0" * CHUNK_BYTES

@@ -88,7 +88,7 @@ def test_no_pack_goes_before_its_whole_grace_period(tmp_path: Path) -> None:
     assert _prune(series, now=LATER).packs == first.marked
 
 
-def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_prints_the_exact_list_and_changes_nothing(tmp_path: Path) -> None:
     """A dry run prints exactly the list of the later prune and changes nothing."""
     store = MemoryStore()
     _grow(tmp_path / "live", store, 3)
@@ -105,7 +105,7 @@ def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> No
     assert list(tell(done)) == lines
 
 
-def test_pins_holds_and_the_newest_verified_one_stay(tmp_path: Path) -> None:
+def test_a_prune_keeps_pinned_held_and_newest_verified_snapshots(tmp_path: Path) -> None:
     """A prune keeps pinned and held snapshots and the newest verified one, and removes them once they are unpinned or
     released; an expired hold keeps nothing.
     """
@@ -155,7 +155,7 @@ def test_a_damaged_record_of_a_missing_snapshot_is_removed_and_stops_no_prune(tm
     assert [key for key in keys if key in store.values] == []
 
 
-def test_a_pin_that_comes_after_the_plan_goes_with_its_snapshot(tmp_path: Path) -> None:
+def test_a_pin_set_after_the_plan_is_removed_with_its_snapshot(tmp_path: Path) -> None:
     """A pin that is set after a prune was planned is removed with its snapshot, so that the next prune has nothing left
     to do.
     """

@@ -155,6 +155,6 @@ class TestKafka(ObservedSourceContract):
         return Topic(spark, kafka)
 
 
-def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
+def test_every_kind_of_source_that_promises_replay_has_a_suite() -> None:
     """Every kind of source that promises replay is covered by a suite of this module."""
     assert {kind.name for kind in known_sources.REPLAYED} == {Files.kind, Topic.kind}

@@ -10,7 +10,7 @@ from streamkeeper.sources.kafka import kafka_reading
 from streamkeeper.sources.known_sources import describe_source
 
 
-def test_kafka_keeps_topics_and_brokers_apart_from_what_matters() -> None:
+def test_a_kafka_description_separates_location_and_rate_limits_from_options() -> None:
     """The description of a Kafka source has topics and brokers as its location and rate limits apart from its options,
     and contains no secret.
     """
@@ -31,7 +31,9 @@ def test_kafka_keeps_topics_and_brokers_apart_from_what_matters() -> None:
 
 
 @pytest.mark.parametrize(("told", "passes_over"), [({}, False), ({"failOnDataLoss": "FALSE"}, True)])
-def test_what_kafka_passes_over_is_read_from_its_option(told: dict[str, str], passes_over: bool) -> None:
+def test_a_kafka_source_skips_deleted_records_only_without_fail_on_data_loss(
+    told: dict[str, str], passes_over: bool
+) -> None:
     """A Kafka source skips deleted records only if ``failOnDataLoss`` is false; by default Spark fails over them."""
     assert kafka_reading({"subscribe": "orders", **told}).passes_over is passes_over
 
@@ -62,14 +64,16 @@ def test_option_names_are_compared_without_case() -> None:
         ({"assign": '{"orders":[0,1]}'}, {"orders"}, {"refunds"}),
     ],
 )
-def test_which_topics_a_source_reads(options: dict[str, str], read: set[str], not_read: set[str]) -> None:
+def test_the_topics_of_a_kafka_source_follow_from_its_subscription_options(
+    options: dict[str, str], read: set[str], not_read: set[str]
+) -> None:
     """The topics that a Kafka source reads follow from ``subscribe``, ``subscribePattern`` or ``assign``."""
     found = kafka_reading(options)
     assert all(found.reads(each) for each in read)
     assert not any(found.reads(each) for each in not_read)
 
 
-def test_kafkas_clients_get_what_begins_with_kafka() -> None:
+def test_kafka_clients_get_exactly_the_options_with_the_kafka_prefix() -> None:
     """Kafka's clients get exactly the options that begin with ``kafka.``, with the case of their names unchanged."""
     given = {"kafka.bootstrap.servers": "a:9092", "kafka.sasl.mechanism": "PLAIN", "startingOffsets": "earliest"}
     assert kafka_reading(given).clients == {"bootstrap.servers": "a:9092", "sasl.mechanism": "PLAIN"}

@@ -40,6 +40,6 @@ class TestKafka(SourceKindContract):
     )
 
 
-def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
+def test_every_kind_of_source_that_promises_replay_is_tested() -> None:
     """Every kind of source that promises replay has a suite in this module."""
     assert {kind.name for kind in REPLAYED} == {suite.example.kind for suite in (TestFiles, TestKafka)}

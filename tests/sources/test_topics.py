@@ -16,7 +16,7 @@ from streamkeeper.sources.kafka import reads, subscribed_topics
         ('assign {"a": [0, 1]}', "b", {0}, False),
     ],
 )
-def test_a_topic_is_read_where_its_name_or_its_partitions_are_named(named, topic, partitions, read):
+def test_a_topic_is_read_if_a_list_assignment_or_pattern_names_it(named, topic, partitions, read):
     """A topic is read if a list or an assignment names it with its partitions, or if a pattern matches its whole name,
     as in Spark.
     """
@@ -24,12 +24,12 @@ def test_a_topic_is_read_where_its_name_or_its_partitions_are_named(named, topic
 
 
 @pytest.mark.parametrize("named", ['assign {"a": [0]}', "subscribepattern (", "assign {", "elsewhere a", ""])
-def test_what_cannot_be_told_is_not_read(named):
+def test_an_incomplete_assignment_or_malformed_description_reads_no_topic(named):
     """An assignment does not cover all partitions that a topic may get, and a malformed description reads nothing."""
     assert not reads(named, "a")
 
 
-def test_only_a_list_of_topics_names_all_of_them():
+def test_the_subscribed_topics_can_be_determined_only_for_a_list():
     """The subscribed topics are known only for a list; those of a pattern depend on the brokers."""
     assert subscribed_topics("subscribe a, b") == {"a", "b"}
     assert subscribed_topics("subscribepattern a|b") is None

@@ -18,7 +18,7 @@ class TestCountingStore(StoreContract):
     """A store that counts its requests keeps the store contract."""
 
 
-def test_every_call_counts_one() -> None:
+def test_every_call_of_the_store_counts_as_one_request() -> None:
     """Each create, replace, read, range read and delete counts as one request."""
     store = CountingStore(MemoryStore())
     store.create("a", b"")
@@ -29,7 +29,7 @@ def test_every_call_counts_one() -> None:
     assert store.requests == 5
 
 
-def test_list_counts_its_pages() -> None:
+def test_a_listing_counts_one_request_for_each_thousand_keys() -> None:
     """A listing counts one request for each thousand keys, and one if there are none."""
     inner = MemoryStore()
     store = CountingStore(inner)

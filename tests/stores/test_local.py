@@ -46,7 +46,7 @@ def test_unfinished_files_are_never_listed(tmp_path: Path) -> None:
     assert list(store.list("")) == ["a/b"]
 
 
-def test_nothing_unlisted_stays_after_ordinary_writes(tmp_path: Path) -> None:
+def test_every_write_leaves_exactly_one_file_for_each_key(tmp_path: Path) -> None:
     """Successful, failed and replacing writes leave exactly one file for each key."""
     store = LocalStore(tmp_path)
     store.create("a/b", b"1")
@@ -107,7 +107,7 @@ def test_vanished_directory_is_unavailable_not_empty(tmp_path: Path) -> None:
     assert not root.exists()
 
 
-def test_root_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_store_whose_directory_cannot_be_created_is_refused(tmp_path: Path) -> None:
     """A store whose directory cannot be created, because a file is in the way, is refused with that path."""
     (tmp_path / "file").write_text("")
     with pytest.raises((InvalidInput, StoreUnavailable), match="file"):
@@ -160,6 +160,6 @@ def test_contract_suite_sees_a_store_that_overwrites(tmp_path: Path) -> None:
     broken: Store = Overwriting(tmp_path)
     suite = StoreContract()
     with pytest.raises(pytest.fail.Exception):
-        suite.test_second_create_loses_and_changes_nothing(broken)
+        suite.test_a_second_create_of_a_key_fails_and_leaves_its_value_unchanged(broken)
     with pytest.raises(AssertionError):
         suite.test_one_of_many_writers_wins(broken)

@@ -20,7 +20,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_every_write_is_refused_with_the_reason(write: Callable[[Store], object]) -> None:
+def test_every_write_to_a_read_only_store_is_refused_with_the_reason(write: Callable[[Store], object]) -> None:
     """Every write to a read-only store is refused with its reason and hint, and the values stay unchanged."""
     inner = MemoryStore()
     inner.create("a/1", b"old")

@@ -41,7 +41,7 @@ def lossy_store(s3_url: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch)
     return S3Store(s3_url)
 
 
-def test_create_whose_answer_was_lost_is_known_as_won(lossy_store: S3Store, proxy: FaultProxy) -> None:
+def test_a_create_whose_answer_was_lost_succeeds(lossy_store: S3Store, proxy: FaultProxy) -> None:
     """A create whose answer was lost succeeds, because the retry finds the value of the first attempt."""
     proxy.lose = 1
     lossy_store.create("a/b", b"mine")
@@ -49,7 +49,7 @@ def test_create_whose_answer_was_lost_is_known_as_won(lossy_store: S3Store, prox
     assert lossy_store.read("a/b") == b"mine"
 
 
-def test_create_that_lost_is_told_even_after_a_retry(
+def test_a_create_that_lost_raises_key_exists_even_after_a_retry(
     lossy_store: S3Store, store: S3Store, proxy: FaultProxy, s3_url: str
 ) -> None:
     """A create that loses against an existing key raises ``KeyExists`` even if its first answer was lost, because the
@@ -76,7 +76,9 @@ def test_journal_appends_once_although_answers_are_lost(
     assert steps == [str(step) for step in range(10)]
 
 
-def test_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
+def test_a_server_that_is_down_raises_store_unavailable_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, s3_url: str
+) -> None:
     """Without a server at the endpoint, ``StoreUnavailable`` names the store, the operation and a remedy in one
     line.
     """
@@ -93,7 +95,7 @@ def test_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, 
     assert "AWS_ENDPOINT_URL" in text
 
 
-def test_bucket_that_is_not_there_is_no_missing_key(s3_url: str) -> None:
+def test_a_missing_bucket_raises_store_unavailable(s3_url: str) -> None:
     """A missing bucket raises ``StoreUnavailable``, and never looks like an empty store."""
     store = S3Store("s3://no-such-bucket/prefix")
     for call in (lambda: store.read("a"), lambda: list(store.list(""))):
@@ -101,7 +103,9 @@ def test_bucket_that_is_not_there_is_no_missing_key(s3_url: str) -> None:
             call()
 
 
-def test_wrong_secret_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
+def test_refused_credentials_raise_store_unavailable_without_the_secret(
+    monkeypatch: pytest.MonkeyPatch, s3_url: str
+) -> None:
     """Refused credentials raise ``StoreUnavailable`` with the server's reason, and the secret is not shown."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
     with pytest.raises(StoreUnavailable, match="SignatureDoesNotMatch") as caught:
@@ -109,7 +113,7 @@ def test_wrong_secret_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> N
     assert "not-the-secret" not in str(caught.value)
 
 
-def test_a_clock_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
+def test_a_wrong_clock_of_the_machine_is_reported_as_the_cause(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
     """A machine whose clock is an hour off gets an error of the store and of the checkpoint tree that asks to set its
     clock.
     """
@@ -119,7 +123,9 @@ def test_a_clock_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: 
             read("a")
 
 
-def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
+def test_missing_credentials_are_reported_with_the_variables_to_set(
+    monkeypatch: pytest.MonkeyPatch, s3_url: str
+) -> None:
     """Without credentials, the error names the environment variables to set."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")

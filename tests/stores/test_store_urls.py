@@ -25,7 +25,7 @@ def test_directory_opens_by_path_and_by_url(tmp_path: Path) -> None:
     assert again.url == store.url == folder.as_uri()
 
 
-def test_a_bucket_opens_by_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_s3_url_opens_an_s3_store_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ``s3://`` URL opens an S3Store with this URL, and no request is sent."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     store = open_store("s3://bucket/prefix/")
@@ -34,7 +34,7 @@ def test_a_bucket_opens_by_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("url", ["hdfs://host/x", "gs://bucket/x", "abfss://c@a/x", "http://host", "s3a://bucket/x"])
-def test_other_schemes_are_refused_with_the_way_out(url: str) -> None:
+def test_unsupported_schemes_are_refused_with_an_example_of_a_supported_url(url: str) -> None:
     """A URL with an unsupported scheme is refused with the URL and an example of a supported one."""
     with pytest.raises(Unsupported) as caught:
         open_store(url)
@@ -43,7 +43,7 @@ def test_other_schemes_are_refused_with_the_way_out(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "file://host/path", "file://"])
-def test_urls_that_name_nothing_here_are_refused(url: str) -> None:
+def test_empty_urls_and_file_urls_of_a_different_machine_are_refused(url: str) -> None:
     """An empty URL and a ``file://`` URL of a different machine or without a path are refused."""
     with pytest.raises(InvalidInput):
         open_store(url)

@@ -39,7 +39,7 @@ def test_without_another_clock_the_time_is_the_machines() -> None:
     assert time.monotonic() - began >= 0.01
 
 
-def test_another_clock_holds_for_its_block_also_after_an_error() -> None:
+def test_a_replaced_clock_is_used_within_its_block_only() -> None:
     """A replaced clock is used within its block only: blocks nest, and each restores the earlier clock, even after an
     error.
     """

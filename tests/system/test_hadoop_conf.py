@@ -50,7 +50,7 @@ def given(tmp_path: Path) -> Given:
     ],
     ids=["no file says", "the default one", "any address", "another cluster's", "one of a nameservice"],
 )
-def test_a_namenode_is_asked_where_its_own_configuration_says(
+def test_the_http_address_configured_for_the_rpc_address_is_used(
     given: Given, authority: str, conf: dict[str, str], url: str
 ) -> None:
     """A NameNode's HTTP address is the one configured for its RPC address, never that of a different cluster; otherwise
@@ -59,7 +59,7 @@ def test_a_namenode_is_asked_where_its_own_configuration_says(
     assert webhdfs_url(authority, given(conf)) == url
 
 
-def test_without_a_configuration_hadoops_own_port_is_asked() -> None:
+def test_without_a_configuration_the_default_http_port_of_hadoop_is_used() -> None:
     """Without configuration files, the NameNode's HTTP address uses Hadoop's default port."""
     assert webhdfs_url("nn:8020", {}) == "http://nn:9870"
 
@@ -73,15 +73,13 @@ def test_without_a_configuration_hadoops_own_port_is_asked() -> None:
         ({"dfs.http.policy": "HTTPS_ONLY"}, "on HTTPS only"),
     ],
 )
-def test_a_cluster_of_which_nothing_is_promised_is_refused_by_name(
-    given: Given, conf: dict[str, str], told: str
-) -> None:
+def test_unsupported_hdfs_clusters_are_refused_with_the_reason(given: Given, conf: dict[str, str], told: str) -> None:
     """A nameservice, Kerberos and HTTPS-only clusters are refused with the reason."""
     with pytest.raises(Unsupported, match=told):
         webhdfs_url("ns1", given(conf))
 
 
-def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Path) -> None:
+def test_an_unreadable_hadoop_configuration_is_refused_with_the_reason(given: Given, tmp_path: Path) -> None:
     """A missing configuration directory, a file that is not XML and an address with variables are refused with the
     reason.
     """
@@ -95,7 +93,7 @@ def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Pat
         webhdfs_url("nn", environ)
 
 
-def test_it_is_asked_as_spark_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hadoop_user_is_hadoop_user_name_or_the_operating_system_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Hadoop user is ``HADOOP_USER_NAME``, or else the user of the operating system; ``USER`` and ``LOGNAME`` are
     ignored.
     """
@@ -120,7 +118,9 @@ MANAGER = "yarn.resourcemanager.webapp.address"
         ),
     ],
 )
-def test_the_resource_manager_is_found_as_hadoops_clients_find_it(given: Given, conf: dict[str, str], url: str) -> None:
+def test_the_resource_manager_url_is_its_configured_address_or_the_default_port(
+    given: Given, conf: dict[str, str], url: str
+) -> None:
     """The ResourceManager's URL is its configured HTTP address, or else its host with Hadoop's default port."""
     assert manager_url(given(conf)) == url
 
@@ -135,7 +135,9 @@ def test_the_resource_manager_is_found_as_hadoops_clients_find_it(given: Given, 
         ({MANAGER: "rm:1", "yarn.http.policy": "HTTPS_ONLY"}, "HTTPS only"),
     ],
 )
-def test_a_yarn_of_which_nothing_is_promised_is_refused_by_name(given: Given, conf: dict[str, str], told: str) -> None:
+def test_unsupported_yarn_configurations_are_refused_with_the_reason(
+    given: Given, conf: dict[str, str], told: str
+) -> None:
     """A YARN configuration without a ResourceManager, with several, with Kerberos or with HTTPS only is refused with
     the reason.
     """

@@ -27,7 +27,7 @@ def a_java(folder: Path, says: str, *, mode: int = 0o755) -> dict[str, str]:
         "a runtime that names no version",
     ],
 )
-def test_a_java_that_spark_runs_on_passes(tmp_path: Path, says: str) -> None:
+def test_a_java_of_version_17_or_newer_is_accepted(tmp_path: Path, says: str) -> None:
     """A Java of version 17 or newer is accepted, and so is one whose version cannot be determined, because Spark then
     decides.
     """
@@ -41,7 +41,7 @@ def test_an_older_java_is_named(tmp_path: Path, says: str) -> None:
         check_java(a_java(tmp_path, says))
 
 
-def test_a_missing_java_is_told_with_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_java_names_the_searched_place(tmp_path: Path) -> None:
     """The error for a missing Java names the searched place; ``JAVA_HOME`` takes precedence over the ``PATH``, as in
     Spark's scripts, and a program that is not executable does not count.
     """
@@ -55,7 +55,7 @@ def test_a_missing_java_is_told_with_where_it_was_looked_for(tmp_path: Path) -> 
     assert find_java({"PATH": f"{there['JAVA_HOME']}/bin"}) == f"{tmp_path}/there/bin/java"
 
 
-def test_a_java_of_another_machine_does_not_run(tmp_path: Path) -> None:
+def test_a_java_program_that_cannot_be_executed_is_refused(tmp_path: Path) -> None:
     """A Java program that cannot be executed, for example one for a different processor, is refused."""
     environ = a_java(tmp_path, "")
     (tmp_path / "bin" / "java").write_bytes(b"\x7fELF of another processor")

@@ -10,7 +10,7 @@ import re
 from streamkeeper.system.log_lines import own_logger, sentence_of
 
 
-def test_a_line_says_whose_it_is_and_stays_one_line() -> None:
+def test_a_log_line_names_job_instance_and_query_and_stays_one_line() -> None:
     """A log line contains time, level, logger, job, instance and query and then the sentence, in one line even if the
     sentence has several.
     """
@@ -26,13 +26,13 @@ def test_a_line_says_whose_it_is_and_stays_one_line() -> None:
     assert sentence_of(line) == "it waits for its source: 100 %"
 
 
-def test_lines_of_others_stay_as_they_are() -> None:
+def test_log_lines_of_spark_and_the_job_are_returned_unchanged() -> None:
     """Lines of Spark and of the job are returned unchanged, whatever they begin with."""
     for line in ("26/11/23 19:26:46 ERROR Executor: gone: really", "streamkeeper: mine", "", "a: b"):
         assert sentence_of(line) == line
 
 
-def test_a_job_that_configures_logging_does_not_silence_them() -> None:
+def test_a_job_that_configures_logging_does_not_disable_the_streamkeeper_logger() -> None:
     """Streamkeeper's logger still writes after a job calls ``dictConfig``, which disables all existing loggers."""
     out, known = io.StringIO(), logging.getLogger("streamkeeper.tests.known")
     log = own_logger("streamkeeper", logging.StreamHandler(out))

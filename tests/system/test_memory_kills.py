@@ -18,7 +18,9 @@ from streamkeeper.system.memory_kills import RecentKills, memory_kills
         ("4:memory:/pods/p1\n", "memory/memory.oom_control", "oom_kill_disable 0\noom_kill 3\n"),
     ],
 )
-def test_the_count_is_read_where_the_group_is_mounted(tmp_path: Path, groups: str, file: str, content: str) -> None:
+def test_the_count_of_memory_kills_is_read_from_the_control_group(
+    tmp_path: Path, groups: str, file: str, content: str
+) -> None:
     """The count is read at the control group's own path on a machine or at the mount's root in a container; it is None
     if the kernel keeps no count.
     """
@@ -40,7 +42,7 @@ class Kernel:
         return RecentKills(lambda: self.kills, lambda: self.now)
 
 
-def test_a_sigkill_is_the_kernels_only_where_its_count_has_grown() -> None:
+def test_a_sigkill_is_the_kernels_only_if_its_kill_count_has_grown() -> None:
     """A SIGKILL is attributed to the kernel if its count of kills has grown.
 
     Negative controls: other exit codes, an unchanged count and a missing count are not.
@@ -60,7 +62,7 @@ def test_a_sigkill_is_the_kernels_only_where_its_count_has_grown() -> None:
     assert not kernel.recent().any()
 
 
-def test_an_old_kill_in_a_shared_control_group_blames_nobody() -> None:
+def test_an_old_kill_in_a_shared_control_group_explains_no_sigkill() -> None:
     """A kill that was counted long before in a shared control group does not explain a SIGKILL now.
 
     Negative control: a recent kill does, even right after the count was read.

@@ -109,7 +109,7 @@ def test_every_signal_has_its_metric() -> None:
     assert told == expected
 
 
-def test_what_is_not_known_is_absent_and_not_zero() -> None:
+def test_unknown_values_have_no_metric_instead_of_zero() -> None:
     """Unknown values have no metric instead of 0: a driver of an older version has no lag, and a job without a driver
     has no restarts.
     """
@@ -127,7 +127,7 @@ def test_what_is_not_known_is_absent_and_not_zero() -> None:
     assert samples(render_metrics(Fleet())) == {}
 
 
-def test_a_fleet_has_its_symptoms_snapshots_and_watch() -> None:
+def test_a_fleet_has_metrics_for_symptoms_snapshot_ages_and_last_watch() -> None:
     """A fleet has one series for each symptom, the ages of the newest and of the newest verified snapshot, and the time
     of the last watch pass.
     """
@@ -153,7 +153,7 @@ def test_a_fleet_has_its_symptoms_snapshots_and_watch() -> None:
     assert 'streamkeeper_snapshot_age_seconds{job="sales",query="totals",verified="true"}' not in told
 
 
-def test_no_metric_holds_what_a_job_was_given() -> None:
+def test_no_metric_contains_errors_offsets_or_source_descriptions_of_a_job() -> None:
     """No metric contains a job's errors, offsets, source descriptions or causes, because these may contain a secret."""
     fleet = of_driver("sales", status(query()))
     found = Symptom(rule="sink-down", severity=Urgency.PAGE, job="sales", cause=SECRET, action=SECRET, heading=SECRET)
@@ -163,7 +163,7 @@ def test_no_metric_holds_what_a_job_was_given() -> None:
     assert SECRET in str(fleet)
 
 
-def test_labels_are_few() -> None:
+def test_no_metric_label_grows_with_every_batch_or_driver_run() -> None:
     """Metrics have no label that grows with every batch or driver run, such as a batch, an instance or an epoch."""
     text = render_metrics(of_driver("sales", status(query(), query("copies"))))
     labels = {
@@ -172,7 +172,7 @@ def test_labels_are_few() -> None:
     assert labels == {"job", "query", "version", "release", "spark"}
 
 
-def test_yesterdays_status_can_be_told() -> None:
+def test_the_stored_status_of_an_older_release_is_rendered_as_metrics() -> None:
     """The stored status of a driver of an older release is rendered with the metrics that it has."""
     stored = (ROOT / "tests/model/yesterday/control/status.json").read_bytes()
     old = from_json(stored, DriverStatus, where="status")
@@ -190,7 +190,7 @@ def test_yesterdays_status_can_be_told() -> None:
         ("[::1]:9464", Listen(address="::1", first=9464, last=9464)),
     ],
 )
-def test_an_address_is_the_loopback_unless_it_says_otherwise(text: str, listen: Listen) -> None:
+def test_a_metrics_address_without_a_host_means_the_loopback_address(text: str, listen: Listen) -> None:
     """An address for metrics without a host means the loopback address, because the endpoint has no password."""
     assert read_listen(text, where="--listen") == listen
 
@@ -198,13 +198,13 @@ def test_an_address_is_the_loopback_unless_it_says_otherwise(text: str, listen: 
 @pytest.mark.parametrize(
     "text", ["", "metrics", "127.0.0.1", "127.0.0.1:0", "9470-9464", "1:99999", "tcp://10.0.0.1:9464/"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_metrics_address_is_refused_with_the_name_of_the_option(text: str) -> None:
     """An invalid address for metrics is refused in one line that names the option."""
     with pytest.raises(InvalidInput, match="--listen: .* is not an address and port"):
         read_listen(text, where="--listen")
 
 
-def test_the_endpoint_says_what_is_so_now_on_the_first_free_port() -> None:
+def test_the_endpoint_returns_current_values_on_the_first_free_port() -> None:
     """The endpoint returns current values on the first free port of its range; if all ports are taken, it fails with a
     clear error.
     """

@@ -65,7 +65,7 @@ def test_a_file_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
     assert mode(path) == 0o664
 
 
-def test_a_tree_of_another_program_is_taken_from_others(tmp_path: Path) -> None:
+def test_making_a_foreign_folder_private_removes_the_access_of_others(tmp_path: Path) -> None:
     """Making a folder of a different program private removes the access of others from it and from everything below
     it.
     """
@@ -101,7 +101,7 @@ def test_store_log_bundle_snapshot_and_restored_checkpoint_are_private(tmp_path:
     assert open_to_others(home) == []
 
 
-def test_a_running_instance_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_running_instance_creates_all_its_files_without_access_for_others(tmp_path: Path) -> None:
     """A real instance creates all its files without access for others, while its driver keeps the launcher's umask for
     what the job writes.
     """

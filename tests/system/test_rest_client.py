@@ -78,7 +78,7 @@ def test_an_answer_is_returned_with_its_content() -> None:
     ids=["waits", "waits-within", "closes", "cut-off", "chunk-cut-off", "no-http"],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_server_that_gives_no_answer_is_unavailable(method: str, answer: bytes, why: str) -> None:
+def test_a_server_without_a_complete_answer_is_unavailable(method: str, answer: bytes, why: str) -> None:
     """A server without a complete HTTP answer is unavailable within the timeouts, in a line with the action, the
     server, the reason and the remedy.
     """
@@ -122,7 +122,7 @@ def test_a_refusal_is_an_error_by_its_status(code: int, error: type[Streamkeeper
     assert server.requests == 1
 
 
-def test_a_refusal_without_a_reason_is_told_by_its_status() -> None:
+def test_a_refusal_without_content_is_reported_by_its_status() -> None:
     """A refusal without content is reported by its HTTP status."""
     with failing_server(status(500)) as server, pytest.raises(Unavailable, match="refuses: HTTP 500 Told"):
         client(server.url).send("GET", server.url)
@@ -135,7 +135,7 @@ def test_a_refusal_that_is_cut_off_is_no_refusal() -> None:
         client(server.url).send("GET", server.url)
 
 
-def test_a_module_may_know_a_refusal_better() -> None:
+def test_a_module_can_raise_its_own_error_for_a_status() -> None:
     """A module can raise its own error for a status, and other statuses raise the general one."""
 
     def conflict(refusal: Refusal) -> Exception | None:
@@ -161,7 +161,7 @@ def test_a_get_whose_connection_is_closed_is_tried_again(failures: int) -> None:
     [("GET", CLOSES, 3), ("POST", CLOSES, 1), ("GET", WAITS, 1), ("GET", CUT_OFF, 1)],
     ids=["get-closed", "post-closed", "get-waits", "get-cut-off"],
 )
-def test_what_may_have_been_carried_out_or_takes_long_is_tried_once(method: str, answer: bytes, requests: int) -> None:
+def test_a_post_or_a_get_that_timed_out_is_sent_once(method: str, answer: bytes, requests: int) -> None:
     """A POST, which may have taken effect, and a GET that timed out or was cut off are sent once; a GET whose
     connection was closed is sent three times.
     """
@@ -170,7 +170,7 @@ def test_what_may_have_been_carried_out_or_takes_long_is_tried_once(method: str,
     assert server.requests == requests
 
 
-def test_an_answer_of_another_form_cannot_be_read() -> None:
+def test_an_answer_of_an_unexpected_form_counts_as_an_unavailable_server() -> None:
     """An answer of an unexpected form, such as a proxy's HTML page, counts as an unavailable server."""
     with failing_server(status(200, b"<html>")) as server:
         one = client(server.url)
@@ -179,7 +179,7 @@ def test_an_answer_of_another_form_cannot_be_read() -> None:
             one.decoded(answer, dict[str, int])
 
 
-def test_the_errors_of_a_body_are_its_own() -> None:
+def test_an_error_while_the_request_body_is_read_is_raised_unchanged() -> None:
     """An error while the request's body is read is raised unchanged and does not make the server unavailable."""
 
     def parts() -> Iterator[bytes]:
@@ -252,7 +252,7 @@ def test_every_module_names_the_server_that_does_not_answer(
         (500, TemporaryError, TemporaryError, Refused),
     ],
 )
-def test_every_module_gives_a_status_its_error(
+def test_every_module_raises_the_same_error_for_a_status_with_few_exceptions(
     tmp_path: Path, code: int, kubernetes: type[Exception], yarn: type[Exception], hdfs: type[Exception]
 ) -> None:
     """Every module raises the same error for a status, except for a taken name in Kubernetes and for all refusals of a
@@ -265,7 +265,7 @@ def test_every_module_gives_a_status_its_error(
         assert type(failed.value) is error, module
 
 
-def test_a_quota_leaves_room_later(tmp_path: Path) -> None:
+def test_an_exceeded_kubernetes_quota_is_a_temporary_error(tmp_path: Path) -> None:
     """An exceeded Kubernetes quota is a temporary error, unlike other refusals with status 403."""
     body = json.dumps({"message": "pods is forbidden: exceeded quota: small"}).encode()
     with failing_server(status(403, body)) as server, pytest.raises(TemporaryError, match="the namespace has no room"):
@@ -282,7 +282,9 @@ def test_a_quota_leaves_room_later(tmp_path: Path) -> None:
         ("AccessControlException", Refused),
     ],
 )
-def test_a_namenode_refuses_by_the_name_of_an_exception(exception: str, error: type[Exception]) -> None:
+def test_a_namenode_refusal_raises_the_error_for_the_name_of_its_exception(
+    exception: str, error: type[Exception]
+) -> None:
     """A refusal by a NameNode raises the error that belongs to the name of its exception, whatever the HTTP status."""
     body = msgspec.json.encode({"RemoteException": {"exception": exception, "message": "not now\nat all"}})
     with failing_server(status(403, body)) as server, pytest.raises(error) as failed:

@@ -117,7 +117,7 @@ def test_every_verdict_agrees_with_what_spark_does(checked: Checked, capsys: pyt
 
 
 @pytest.mark.spark
-def test_a_verdict_that_stops_names_its_reason(checked: Checked) -> None:
+def test_every_stopping_verdict_has_a_finding_stricter_than_a_note(checked: Checked) -> None:
     """Every verdict other than RESUME, and no RESUME, has a finding stricter than a note."""
     for each in checked.score.graded:
         strict = [rule for rule in each.answer.rules if not rule.endswith("(note)")]
@@ -125,7 +125,7 @@ def test_a_verdict_that_stops_names_its_reason(checked: Checked) -> None:
 
 
 @pytest.mark.spark
-def test_the_same_answers_softened_would_fail(checked: Checked) -> None:
+def test_an_answer_replaced_by_resume_fails_the_score_if_unsafe(checked: Checked) -> None:
     """Negative control: with any one answer replaced by RESUME, the score fails exactly if the measured outcome of that
     case is not safe.
     """

@@ -44,7 +44,7 @@ def graded(outcome: Outcome, verdict: str, case: Case = CASE) -> Grade:
 
 
 @pytest.mark.parametrize("outcome", [each for each in Outcome if not each.safe])
-def test_resume_of_what_does_not_go_on_is_unsafe(outcome: Outcome) -> None:
+def test_resume_for_an_unsafe_change_fails_the_score(outcome: Outcome) -> None:
     """RESUME for a change with an unsafe outcome is graded as unsafe, and one such answer fails the whole score."""
     assert graded(outcome, "RESUME") is Grade.UNSAFE
     assert graded(outcome, "RESUME", OPAQUE) is Grade.UNSAFE
@@ -55,13 +55,13 @@ def test_resume_of_what_does_not_go_on_is_unsafe(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("outcome", [each for each in Outcome if not each.safe])
-def test_a_switch_or_a_refusal_of_what_does_not_go_on_is_right(outcome: Outcome) -> None:
+def test_switch_and_refuse_are_right_for_an_unsafe_change(outcome: Outcome) -> None:
     """SWITCH and REFUSE are both right for a change with an unsafe outcome."""
     assert graded(outcome, "SWITCH") is graded(outcome, "REFUSE") is Grade.RIGHT
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CORRECT, Outcome.IGNORED])
-def test_stopping_what_goes_on_is_a_false_alarm(outcome: Outcome) -> None:
+def test_stopping_a_safe_change_is_a_false_alarm(outcome: Outcome) -> None:
     """For a change with a safe outcome RESUME is right, and BACKUP, SWITCH and REFUSE are false alarms."""
     assert [graded(outcome, verdict) for verdict in ("RESUME", "BACKUP", "SWITCH", "REFUSE")] == [
         Grade.RIGHT,
@@ -79,7 +79,7 @@ def test_a_backup_answers_opaque_changes_only() -> None:
     assert graded(Outcome.WRONG, "BACKUP") is Grade.UNPROVEN
 
 
-def test_no_answer_is_no_right_answer() -> None:
+def test_an_error_counts_as_unanswered() -> None:
     """An error counts as unanswered, unless the case expects that the candidate is declined."""
     assert graded(Outcome.WRONG, "ERROR") is graded(Outcome.CORRECT, "ERROR") is Grade.UNANSWERED
     assert graded(Outcome.REFUSED, "ERROR", DECLINED) is Grade.RIGHT
@@ -166,7 +166,7 @@ def test_outcomes_follow_from_the_rows(got: Run, wanted: Run, outcome: Outcome) 
     assert judge(CASE, before=rows(C), got=got, scratch=from_scratch(wanted)).outcome is outcome
 
 
-def test_append_gives_each_row_out_once() -> None:
+def test_a_row_written_twice_in_append_mode_is_a_duplicate() -> None:
     """In append mode rows may be written earlier or later than from scratch, but a row that was already written before
     the change is a duplicate.
     """
@@ -211,7 +211,7 @@ def test_an_output_must_hold_the_old_rows_and_the_new_ones() -> None:
     assert judge(CASE, before=before, got=lost, scratch=from_scratch(rows(A))).outcome is Outcome.WRONG
 
 
-def test_a_table_holds_no_row_under_a_key_that_has_none_from_scratch() -> None:
+def test_a_table_row_with_a_key_absent_from_scratch_is_wrong() -> None:
     """In cases about sinks, a table with a row whose key a run from scratch does not produce is wrong, also in complete
     mode; in other cases it is correct.
     """
@@ -233,7 +233,7 @@ def test_a_table_holds_no_row_under_a_key_that_has_none_from_scratch() -> None:
     assert judge(whole, before=before, got=in_table(old, due), scratch=scratch).outcome is Outcome.WRONG
 
 
-def test_where_a_case_knows_better_a_refusal_still_counts() -> None:
+def test_a_declared_outcome_replaces_the_measured_one_except_for_a_refusal() -> None:
     """A case's declared outcome replaces the one measured from rows, which is kept beside it; a refusal by Spark still
     counts.
     """
@@ -244,7 +244,7 @@ def test_where_a_case_knows_better_a_refusal_still_counts() -> None:
     assert refused.outcome is Outcome.REFUSED
 
 
-def test_the_cases_are_many_and_of_every_kind() -> None:
+def test_there_are_at_least_160_pairs_that_cover_every_group() -> None:
     """There are at least 160 pairs, including every recorded one and at least 40 more cases, and a spread of 60 covers
     every group.
     """
@@ -264,7 +264,7 @@ def test_every_job_file_compiles() -> None:
             compile(job.render(), case.id, "exec")
 
 
-def test_a_case_is_measured_again_when_anything_in_it_changes() -> None:
+def test_the_key_of_a_case_changes_with_its_content() -> None:
     """A case's key changes with its job, damage, settings, params, provider or declared outcome, and not with its
     name.
     """
@@ -280,34 +280,34 @@ def test_a_case_is_measured_again_when_anything_in_it_changes() -> None:
     assert len({key, CASE.key("rocksdb"), *(each.key("hdfs") for each in changed)}) == 7
 
 
-def test_a_twin_is_a_case() -> None:
+def test_a_named_twin_is_a_case_without_a_twin() -> None:
     """The twin that a case names is a case that has no twin itself."""
     assert {case.twin for case in CASES.values()} - {""} <= CASES.keys()
     assert not any(CASES[case.twin].twin for case in CASES.values() if case.twin)
 
 
-def test_two_runs_of_a_job_that_writes_its_clock_can_be_compared() -> None:
+def test_present_times_are_normalized_in_compared_rows() -> None:
     """The present time and date are normalized to ``today`` in compared rows; any other time stays unchanged."""
     now = datetime.now(UTC)
     assert cell_text([now, now.date()]) == "[today,today]"
     assert cell_text((datetime(2026, 1, 1, 10, tzinfo=UTC), None)) == "(2026-01-01 10:00:00+00:00,NULL)"
 
 
-def test_an_edit_that_changes_nothing_is_no_case() -> None:
+def test_an_edit_that_replaces_nothing_raises_an_error() -> None:
     """An edit of a job that finds nothing to replace raises an error, so that no pair is a control by mistake."""
     assert edited(TOTALS, ("processed_at", "written_at")) != TOTALS
     with pytest.raises(ValueError, match="written_at"):
         edited(TOTALS, ("written_at", "processed_at"))
 
 
-def test_only_controls_leave_a_job_as_it_is() -> None:
+def test_only_control_cases_leave_the_job_unchanged() -> None:
     """In the realistic group every case whose change is not a control has a different job before and after."""
     for case in CASES.values():
         if case.group == "realistic" and "control" not in case.change:
             assert case.old != case.new, case.id
 
 
-def test_static_tables_lie_beside_the_input_and_stay(tmp_path: Path) -> None:
+def test_static_tables_are_stored_outside_the_input_directory_and_kept(tmp_path: Path) -> None:
     """Static tables are written outside the input's directory, and are kept when the input files of the change are
     removed.
     """

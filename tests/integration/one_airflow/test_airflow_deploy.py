@@ -25,9 +25,7 @@ from tests.private_home import open_to_others
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(
-    installation: InstalledAirflow, api: AirflowApi
-) -> None:
+def test_a_dry_run_of_a_new_job_reports_its_verdict_only(installation: InstalledAirflow, api: AirflowApi) -> None:
     """A dry run of a job that was never deployed attaches its verdict to the run and leaves no trace in the journal,
     the home or the checkpoints.
     """
@@ -43,7 +41,7 @@ def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(
     assert {*scratch.glob("*")} == before
 
 
-def test_a_first_release_is_deployed_and_serves(installation: InstalledAirflow, first: Run) -> None:
+def test_a_first_release_is_deployed_and_writes_rows_to_the_table(installation: InstalledAirflow, first: Run) -> None:
     """A first release is deployed from the form to rows in the table, and the assessment's report is attached to the
     run.
     """
@@ -53,7 +51,7 @@ def test_a_first_release_is_deployed_and_serves(installation: InstalledAirflow, 
     assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("## r0001 is the first release")
 
 
-def test_the_candidate_starts_while_airflow_schedules_who_waits_for_it(
+def test_the_candidate_driver_starts_before_the_task_that_waits_for_its_standby(
     installation: InstalledAirflow, first: Run
 ) -> None:
     """The candidate driver is recorded in the journal before the task that waits for its standby starts."""
@@ -63,7 +61,9 @@ def test_the_candidate_starts_while_airflow_schedules_who_waits_for_it(
     assert pendulum.parse(planned) < pendulum.parse(waits)
 
 
-def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, first: Run) -> None:
+def test_airflow_shows_the_job_reason_report_and_outcome_of_a_deploy(
+    installation: InstalledAirflow, first: Run
+) -> None:
     """Airflow shows a deploy's job and reason in the run's note, links to its page, report and outcome, and emits an
     asset event with the result.
     """
@@ -130,7 +130,7 @@ def test_a_foreign_host_header_is_refused(api: AirflowApi, host: str, status: in
         assert asked.getresponse().status == status
 
 
-def test_nobody_else_may_read_a_file_of_it(installation: InstalledAirflow, first: Run) -> None:
+def test_deployed_files_are_not_accessible_to_other_users(installation: InstalledAirflow, first: Run) -> None:
     """After a deploy, no file in Airflow's home or the installation's home is accessible to other users, except for
     checkpoints and scratch files inside the private folder.
     """
@@ -142,7 +142,9 @@ def test_nobody_else_may_read_a_file_of_it(installation: InstalledAirflow, first
 @pytest.mark.parametrize(
     "wrong", [{"reason": "no"}, {"strategy": "hope"}, {"release": "../r1"}, {"conf": {"spark.x": 1}}], ids=str
 )
-def test_a_bad_param_is_a_400(installation: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]) -> None:
+def test_a_deploy_with_an_invalid_param_is_refused_with_a_400(
+    installation: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]
+) -> None:
     """A deploy form with an invalid param is refused with a 400 that names the field, and no run is created."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         api.trigger(DAG, {**installation.form(), **wrong})
@@ -162,7 +164,9 @@ def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(
     assert installation.state.number == before
 
 
-def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: InstalledAirflow, first: Run) -> None:
+def test_a_job_that_fails_to_import_leaves_the_running_driver_in_charge(
+    installation: InstalledAirflow, first: Run
+) -> None:
     """A job that fails to import is reported in one line that names the file and the missing module, and the running
     driver stays alive and in charge.
     """

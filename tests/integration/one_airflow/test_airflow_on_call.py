@@ -55,7 +55,7 @@ def stopped(served: InstalledAirflow, api: AirflowApi, browser: Browser) -> Run:
     return found
 
 
-def test_a_stop_is_told_in_its_dialog(served: InstalledAirflow, stopped: Run) -> None:
+def test_a_stop_from_the_page_records_the_reason_entered_in_the_dialog(served: InstalledAirflow, stopped: Run) -> None:
     """A stop by the page's button is triggered from the page and recorded with the reason that was entered in the
     dialog.
     """
@@ -93,7 +93,9 @@ def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, sto
 
 
 @pytest.mark.parametrize("dag", [STOP, START])
-def test_an_unknown_job_is_one_clear_line(served: InstalledAirflow, api: AirflowApi, dag: str) -> None:
+def test_stopping_or_starting_an_unknown_job_fails_with_one_clear_line(
+    served: InstalledAirflow, api: AirflowApi, dag: str
+) -> None:
     """Stopping or starting an unknown job fails on the first try with one clear line."""
     failed = run(api, dag, "nope")
     task = dag.removeprefix("streaming_")
@@ -103,13 +105,15 @@ def test_an_unknown_job_is_one_clear_line(served: InstalledAirflow, api: Airflow
 
 
 @pytest.mark.parametrize("wrong", [{"job": "../up"}, {"reason": "no"}, {"drain_s": 0}], ids=str)
-def test_a_bad_param_is_a_400(served: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]) -> None:
+def test_a_stop_with_an_invalid_param_is_refused_with_a_400(
+    served: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]
+) -> None:
     """A stop with an invalid param is refused with a 400 that names the field, and no run is created."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         api.trigger(STOP, {"job": SALES_TOTALS, "reason": "the warehouse moves", **wrong})
 
 
-def test_what_was_killed_serves_again_by_the_watch(served: InstalledAirflow, api: AirflowApi) -> None:
+def test_the_watch_restarts_a_killed_driver_and_reports_the_cause(served: InstalledAirflow, api: AirflowApi) -> None:
     """The watch restarts a killed driver and reports the cause and the release; sales that arrived during the outage
     are read once.
     """
@@ -142,7 +146,9 @@ def broken(served: InstalledAirflow, api: AirflowApi) -> AirflowApi:
     return api
 
 
-def test_the_default_looks_and_touches_nothing(installation: InstalledAirflow, broken: AirflowApi) -> None:
+def test_a_recovery_without_an_action_reports_causes_and_records_nothing(
+    installation: InstalledAirflow, broken: AirflowApi
+) -> None:
     """A recovery without an action reports the cause and the possible actions, and records nothing."""
     before = installation.state.number
     run = Run(broken, {"job": SALES_TOTALS}, dag=RECOVER)
@@ -165,7 +171,7 @@ def test_a_restart_of_a_lost_checkpoint_is_refused_with_the_reason(
     assert run.operation not in installation.state.operations
 
 
-def test_a_restore_waits_for_a_person_and_brings_it_back(installation: InstalledAirflow, broken: AirflowApi) -> None:
+def test_a_restore_waits_for_approval_and_repairs_the_job(installation: InstalledAirflow, broken: AirflowApi) -> None:
     """A restore waits for approval, records who accepted it and repairs the job: afterwards the table equals the sales,
     and the next diagnosis finds nothing wrong.
     """

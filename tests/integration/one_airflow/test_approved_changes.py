@@ -37,7 +37,7 @@ def operation_of(installation: InstalledAirflow, run: Run) -> OperationState:
     return installation.state.operations[run.operation]
 
 
-def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
+def test_declining_a_differing_rebuilt_output_keeps_the_serving_driver(
     served: InstalledAirflow, api: AirflowApi
 ) -> None:
     """The review of a dual run lists the rows that differ; after it is declined over REST the deploy fails, and the
@@ -111,9 +111,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(served: Installed
     assert served.compare().clean
 
 
-def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard_and_one_from_elsewhere_is(
-    served: InstalledAirflow, interrupted: Interrupted
-) -> None:
+def test_an_approval_counts_only_from_a_listed_approver(served: InstalledAirflow, interrupted: Interrupted) -> None:
     """Airflow's only user may answer everything in Airflow, but an approval by this user does not count because the job
     file names ``cli:ada`` as the approver; the question stays open.
 

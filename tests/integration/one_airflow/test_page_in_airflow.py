@@ -17,7 +17,7 @@ from tests.pages.accessible import grave_violations
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
-def test_the_page_stands_in_airflows_own_frame(first: Run, browser: Browser) -> None:
+def test_an_operation_page_opens_inside_airflow_with_its_theme(first: Run, browser: Browser) -> None:
     """A task's link opens its operation's page inside Airflow; the page follows Airflow's theme, links to the run
     outside the frame, and keeps its own address across a reload.
     """
@@ -49,7 +49,7 @@ def test_the_page_stands_in_airflows_own_frame(first: Run, browser: Browser) -> 
         expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
 
 
-def test_nobody_is_kept_out_by_how_a_page_is_made(browser: Browser, served: InstalledAirflow) -> None:
+def test_pages_have_no_serious_accessibility_violation(browser: Browser, served: InstalledAirflow) -> None:
     """The pages and their dialogs have no serious violation that axe-core detects in the light and dark themes, and
     none can be scrolled sideways at 1280 or 400 pixels.
 

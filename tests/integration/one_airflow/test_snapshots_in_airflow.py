@@ -59,7 +59,7 @@ def snapshots(served: InstalledAirflow, api: AirflowApi) -> Snapshots:
     return made
 
 
-def test_a_backup_takes_what_was_committed_and_then_has_nothing_to_do(snapshots: Snapshots) -> None:
+def test_a_second_backup_without_new_batches_is_skipped(snapshots: Snapshots) -> None:
     """The first backup run takes a snapshot of the running job; the second run skips its task and logs that no batch
     was committed since that snapshot.
     """
@@ -75,7 +75,7 @@ def test_a_backup_takes_what_was_committed_and_then_has_nothing_to_do(snapshots:
     assert snapshots.catalogue.newest() == newest
 
 
-def test_a_lost_checkpoint_fails_alone_and_makes_the_run_red(snapshots: Snapshots) -> None:
+def test_a_lost_checkpoint_fails_only_its_own_backup_task_and_the_run(snapshots: Snapshots) -> None:
     """When another job's checkpoint directory is missing, that job's backup task fails without a retry and names the
     directory, this job's snapshot is still taken, and the run fails.
     """
@@ -98,7 +98,7 @@ def test_a_lost_checkpoint_fails_alone_and_makes_the_run_red(snapshots: Snapshot
     assert int(tasks[LOST]["try_number"]) == 1
 
 
-def test_a_prune_shows_its_list_and_then_carries_it_out(snapshots: Snapshots) -> None:
+def test_a_prune_deletes_what_its_dry_run_listed(snapshots: Snapshots) -> None:
     """A prune with ``dry_run`` lists what it would drop, deletes nothing and skips the second task; without ``dry_run``
     it deletes the listed snapshot and keeps the newest one.
     """
@@ -152,7 +152,7 @@ def test_more_queries_than_airflow_maps_are_backed_up_and_drilled(snapshots: Sna
 @pytest.mark.parametrize(
     "wrong", [{"keep": "yearly=3"}, {"dry_run": "yes"}, {"job": "../up"}, {"grace_s": -1}], ids=str
 )
-def test_a_bad_param_is_a_400(snapshots: Snapshots, wrong: dict[str, Any]) -> None:
+def test_an_invalid_param_is_answered_with_http_400(snapshots: Snapshots, wrong: dict[str, Any]) -> None:
     """A trigger with an invalid param is answered with HTTP 400 that names the field, and no run is created."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         snapshots.api.trigger(PRUNE, wrong)

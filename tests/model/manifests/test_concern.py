@@ -13,7 +13,7 @@ from streamkeeper.model.manifests.finding import Finding, Severity
 _COME_WITH_THEIR_EFFECT = {"input-of-open-batch-gone", "open-batch-of-named-sources", "sink-ahead-of-checkpoint"}
 
 
-def test_every_rule_with_a_concern_of_its_own_is_one() -> None:
+def test_every_rule_in_the_concern_table_exists() -> None:
     """Every rule in the concern table exists; a renamed rule would otherwise silently concern only the query."""
     assert set(concern._OF_RULE) <= {*BREAKING, *FATAL, *OPAQUE, *NOTES} | _COME_WITH_THEIR_EFFECT
 
@@ -38,7 +38,7 @@ def test_every_rule_with_a_concern_of_its_own_is_one() -> None:
         ("grouping-keys-changed", "aggregation", Concern.QUERY),
     ],
 )
-def test_what_a_finding_is_about(rule: str, where: str, expected: Concern) -> None:
+def test_a_findings_concern_follows_from_its_rule_family_or_location(rule: str, where: str, expected: Concern) -> None:
     """A finding's concern follows from its rule, else from the family of its rule, else from where it was found."""
     found = Finding(rule=rule, severity=Severity.BREAKING, where=where, evidence="a -> b")
     assert concern_of(found) is expected

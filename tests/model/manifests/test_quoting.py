@@ -13,7 +13,7 @@ TYPES = ("bigint", "decimal(10,2) not null", "struct<order id:bigint,b:string>",
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.sampled_from(TYPES))))
-def test_every_name_comes_back_as_it_was(columns: list[tuple[str, str]]) -> None:
+def test_column_names_and_types_survive_the_schema_round_trip(columns: list[tuple[str, str]]) -> None:
     """Any column names and types, including spaces, line breaks, backticks and backslashes, survive the round trip
     through the schema text.
     """

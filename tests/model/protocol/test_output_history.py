@@ -151,7 +151,7 @@ def rebuilt(*claims: tuple[int, str, int | None]) -> OutputHistory:
 
 
 @pytest.mark.parametrize("claims", [(), ((5, "v0002", 10),), ((5, "v0002", 10), (6, "v0002", 10))])
-def test_what_a_rebuilt_version_wrote_beside_the_output_must_be_there(claims: tuple[Any, ...]) -> None:
+def test_missing_batches_of_a_rebuilt_version_are_a_loss(claims: tuple[Any, ...]) -> None:
     """An older copy of the database without the rebuilt version's batches is reported as a loss, because v0002 would
     otherwise continue in v0001's table without them.
     """
@@ -173,7 +173,7 @@ def test_a_version_that_was_current_before_may_be_missing_from_the_output() -> N
     assert find_output_loss(swapped, 10, record(5, v0001=40)) == ""
 
 
-def test_what_a_restored_version_continues_must_be_there() -> None:
+def test_missing_batches_of_a_restored_versions_parent_are_a_loss() -> None:
     """An output that lacks the batches of v0002 is reported as a loss when v0003 continues a copy of v0002, because
     v0002's claims are compared as well as those of the copy.
     """
@@ -206,7 +206,7 @@ def test_a_fold_without_the_first_claim_stays_without_it() -> None:
     assert find_output_loss(history, 50, BEFORE_THE_SWITCH) == ""
 
 
-def test_a_cutover_into_a_new_output_goes_on_after_a_crash_before_its_fence() -> None:
+def test_a_crash_between_cutover_and_fence_with_present_batches_is_no_loss() -> None:
     """After a crash between the cutover into a new output and its fence, the missing record is no loss if the rebuilt
     version's batches are present; missing batches, or a batch committed after the claim, are a loss.
     """

@@ -89,7 +89,7 @@ def test_finished_operation_does_not_change() -> None:
     assert folded(STARTED, finished(), *late).operations == folded(STARTED, finished()).operations
 
 
-def test_first_step_result_stands() -> None:
+def test_the_first_result_of_a_step_is_kept() -> None:
     """If two tasks complete the same step, the first result is kept."""
     state = folded(
         STARTED, StepDone(operation="op", step="go", result={"by": "1"}), StepDone(operation="op", step="go", result={})
@@ -97,7 +97,7 @@ def test_first_step_result_stands() -> None:
     assert state.operations["op"].done["go"] == {"by": "1"}
 
 
-def test_first_reason_to_fall_back_stands() -> None:
+def test_the_first_reason_for_a_fall_back_is_kept() -> None:
     """The first recorded reason for a fall-back is kept."""
     state = folded(
         STARTED, FallBackDecided(operation="op", reason="first"), FallBackDecided(operation="op", reason="second")
@@ -122,7 +122,7 @@ def test_last_assessment_counts() -> None:
     assert state.operations["op"].verdict_sentence == "SWITCH"
 
 
-def test_owner_is_who_was_appointed_and_is_not_proven_dead() -> None:
+def test_an_appointed_instance_owns_the_checkpoint_until_proven_dead() -> None:
     """An appointed instance owns the checkpoint until its end is proven; a planned one does not."""
     assert folded(planned("a"), planned("b")).owners == []
     state = folded(planned("a"), planned("b"), appointed("a"))
@@ -138,7 +138,7 @@ def test_unknown_or_dead_instance_is_not_appointed(before: tuple[Record, ...]) -
     assert folded(*before, appointed("a")).appointed == ""
 
 
-def test_who_was_relieved_is_the_owner_before_the_one_that_serves() -> None:
+def test_the_relieved_instance_is_the_previously_serving_one() -> None:
     """The relieved instance is the previous serving one, not an instance that only stood by; before the second
     promotion it is empty.
     """
@@ -181,7 +181,7 @@ def test_start_offsets_are_written_once() -> None:
     assert [each.start_offsets for each in state.versions["totals"]] == [("0",), None]
 
 
-def test_promotion_says_what_serves() -> None:
+def test_the_last_promotion_determines_the_serving_release() -> None:
     """The last promotion determines the serving release and instance."""
     state = folded(
         ReleasePromoted(operation="op", release="r0001", instance="a"),
@@ -190,7 +190,7 @@ def test_promotion_says_what_serves() -> None:
     assert (state.serving_release, state.serving_instance) == ("r0002", "b")
 
 
-def test_what_served_before_is_what_served_last() -> None:
+def test_releases_are_ordered_by_their_last_promotion() -> None:
     """Releases are ordered by their last promotion: after a rollback from r0002 to r0001 and a deploy of r0003, the
     previous release is r0001.
     """
@@ -207,7 +207,7 @@ def test_what_served_before_is_what_served_last() -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(RECORDS, max_size=8), record=RECORDS)
-def test_record_that_comes_twice_changes_nothing_but_the_number(before: list[Record], record: Record) -> None:
+def test_a_repeated_record_changes_only_the_states_number(before: list[Record], record: Record) -> None:
     """A repeated record, as after a killed task, changes only the state's number."""
     once, twice = folded(*before, record), folded(*before, record, record)
     assert replace(twice, number=once.number) == once

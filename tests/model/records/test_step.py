@@ -16,7 +16,7 @@ def test_the_tags_of_steps_never_change() -> None:
     assert tuple(step.tag for step in Step) == RECORDED
 
 
-def test_a_recorded_step_is_told_by_its_name_of_now() -> None:
+def test_a_recorded_tag_is_shown_with_its_current_label() -> None:
     """A recorded tag is shown with the step's current label; an unknown tag of a newer version is shown unchanged."""
     assert [label_of(tag) for tag in RECORDED] == [step.label for step in Step]
     assert label_of("stable") == "promote"

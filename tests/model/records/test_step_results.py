@@ -35,7 +35,7 @@ LEFT: list[tuple[Step, StepResult, dict[str, str], str, Any]] = [
 
 
 @pytest.mark.parametrize(("step", "left", "stored", "name", "read"), LEFT, ids=lambda value: str(value)[:12])
-def test_what_a_step_leaves_stands_on_record_as_ever_and_is_read_typed(
+def test_a_step_result_keeps_its_stored_form_and_is_returned_typed(
     step: Step, left: StepResult, stored: dict[str, str], name: str, read: Any
 ) -> None:
     """A step's result is recorded in the same text form as in the first version's journals, and the operation returns
@@ -57,7 +57,7 @@ def test_a_comparison_is_recorded_as_a_sentence_and_whole() -> None:
     assert (record.result, record.compared) == ({"q": "3 rows and 3: the same"}, found)
 
 
-def test_a_step_that_leaves_nothing_says_no_more_than_that_it_is_done() -> None:
+def test_a_step_without_a_result_records_only_its_completion() -> None:
     """A step without a result records only its completion."""
     record = step_done("op", Step.GO)
     assert (record.step, record.result, record.compared) == ("go", {}, {})

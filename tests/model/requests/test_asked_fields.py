@@ -27,7 +27,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     last: Annotated[float, Ask(title="Last", help="", unit=SHARE, extra={"maximum": 0.5})] = 0.0
 
 
-def test_a_field_with_an_ask_is_asked_for() -> None:
+def test_fields_with_an_ask_are_listed_in_declaration_order() -> None:
     """Fields with an ``Ask`` are listed in the order of declaration with their type, default, limits and verb-specific
     help.
     """
@@ -39,7 +39,7 @@ def test_a_field_with_an_ask_is_asked_for() -> None:
     assert list(asked_fields(Asked, Verb.STOP)) == ["name"]
 
 
-def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
+def test_requester_kind_and_inherited_fields_are_not_offered() -> None:
     """The fields for the requester, the kind and the inherited values are not offered in any form."""
     inherited = {"inherit_params", "inherit_conf", "inherited_from", "not_inherited"}
     kind = {"stored_rollback", "stored_start", "stored_recovery"}
@@ -47,7 +47,7 @@ def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
     assert set(DeployRequest.__struct_fields__) - set(asked_fields(DeployRequest)) == others
 
 
-def test_every_field_that_is_asked_for_has_words() -> None:
+def test_every_offered_field_has_a_help_text() -> None:
     """Every offered field has a help text, every choice has a display text, and verb-specific help is only given for
     verbs that offer the field.
     """
@@ -79,7 +79,7 @@ def test_declared_bounds_are_those_that_are_checked(field: AskedField) -> None:
             check_request(replace(DeployRequest(job="orders"), **{field.name: bad}))
 
 
-def test_bounds_are_not_held_against_what_is_on_record() -> None:
+def test_a_recorded_request_outside_the_bounds_stays_readable() -> None:
     """A recorded request with values outside today's bounds is still readable."""
     assert msgspec.convert({"job": "orders", "drain_s": 0.0, "most_missing": 2.0}, DeployRequest).drain_s == 0
 
@@ -93,7 +93,7 @@ def test_bounds_are_not_held_against_what_is_on_record() -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_a_kind_is_stored_as_ever(kind: RequestKind, stored: dict[str, Any]) -> None:
+def test_a_requests_kind_keeps_its_stored_keys(kind: RequestKind, stored: dict[str, Any]) -> None:
     """A request's kind is stored under exactly the keys of earlier versions and read from them."""
     keys = {"rollback", "start", "recover"}
     encoded = json.loads(to_json(DeployRequest(job="orders").of_kind(kind)))
@@ -102,7 +102,7 @@ def test_a_kind_is_stored_as_ever(kind: RequestKind, stored: dict[str, Any]) -> 
     assert msgspec.convert({"job": "orders", **stored}, DeployRequest).kind == kind
 
 
-def test_a_recovery_is_stored_as_ever() -> None:
+def test_a_recovery_is_stored_under_the_recover_key() -> None:
     """A recovery is stored under the ``recover`` key, and setting one kind replaces a previous one."""
     recovery = Recovery(action=RecoveryAction.RESTART, cause="driver-failed")
     request = DeployRequest(job="orders").of_kind(Rollback()).of_kind(recovery)

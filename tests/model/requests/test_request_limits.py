@@ -34,7 +34,7 @@ USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, co
     ],
     ids=str,
 )
-def test_what_cannot_be_kept_as_it_was_given_is_refused(fields: dict[str, Any], told: str) -> None:
+def test_a_request_value_that_cannot_be_stored_is_refused(fields: dict[str, Any], told: str) -> None:
     """A request with a value that cannot be stored, such as NaN, a number beyond 64 bits, text that is not Unicode or
     too much text, is refused with the field's name.
     """
@@ -42,13 +42,13 @@ def test_what_cannot_be_kept_as_it_was_given_is_refused(fields: dict[str, Any], 
         check_request(replace(USUAL, **fields))
 
 
-def test_a_usual_request_is_taken() -> None:
+def test_a_valid_request_passes_the_check() -> None:
     """A valid request passes the same check, so the refusals are due to the changed fields."""
     check_request(USUAL)
 
 
 @pytest.mark.parametrize("reason", ["because", "why not", "x" * 1000, "größe", ""], ids=len)
-def test_a_reason_between_its_bounds_is_taken(reason: str) -> None:
+def test_a_reason_within_its_limits_is_accepted(reason: str) -> None:
     """A reason of 5 to 1,000 characters, counted in characters and not in bytes, is accepted, and so is an empty one if
     none is required.
     """
@@ -68,14 +68,14 @@ def test_a_reason_beyond_its_bounds_is_refused(reason: str, told: str) -> None:
         check_length("reason", reason, required=True)
 
 
-def test_what_is_said_without_a_person_may_be_longer() -> None:
+def test_a_request_without_a_person_may_have_a_longer_reason() -> None:
     """A request without a person may have a longer reason, so that a driver's long error does not prevent its
     restart.
     """
     check_request(replace(USUAL, reason="x" * 5000))
 
 
-def test_text_that_is_not_unicode_is_refused_by_whatever_stores_it() -> None:
+def test_text_that_is_not_unicode_is_refused_when_encoded() -> None:
     """Text that is not Unicode, such as a reason typed in a different encoding, is refused when it is encoded for
     storage.
     """

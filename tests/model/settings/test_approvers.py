@@ -24,7 +24,7 @@ def named(entry: str, by: str, user_id: str = "") -> bool:
 @pytest.mark.parametrize(
     "given", [[], (), ["", "ada"], [" "], ["*"], ["ada\nbob"], [UNSEEN], ["ada="], ["=3"], ["a,b"]]
 )
-def test_a_list_of_nobody_or_of_no_names_is_refused(given: Any) -> None:
+def test_an_empty_or_invalid_list_of_approvers_is_refused(given: Any) -> None:
     """A list that is empty or has invalid entries, such as ``*`` or an invisible character, is refused with the list's
     name.
     """
@@ -33,7 +33,7 @@ def test_a_list_of_nobody_or_of_no_names_is_refused(given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["ada", {"ada": 1}, None, 7, [7], [["ada"]], ["cli:ada=3"]])
-def test_what_is_no_list_of_names_is_refused(given: Any) -> None:
+def test_a_value_that_is_not_a_list_of_names_is_refused(given: Any) -> None:
     """A value that is not a list of names is refused, including a single string, which would be a list of letters."""
     with pytest.raises(InvalidInput, match="^list"):
         check_approvers("list", given)
@@ -56,7 +56,7 @@ def test_an_entry_names_exactly_its_user(by: str) -> None:
         assert not named(by, f"{door}{other}"), other
 
 
-def test_the_command_line_and_airflow_are_two_doors() -> None:
+def test_command_line_and_airflow_users_of_one_name_are_different() -> None:
     """An Airflow user and an operating system user of the same name are different users, even if the Airflow user's
     name begins with ``cli:``.
     """
@@ -66,7 +66,7 @@ def test_the_command_line_and_airflow_are_two_doors() -> None:
     assert not named("cli:ada", airflow_user(airflow_user("cli:ada")))
 
 
-def test_a_user_who_is_called_like_nobody_is_told_apart() -> None:
+def test_a_user_named_airflow_is_distinct_from_an_unknown_requester() -> None:
     """A real Airflow user named ``airflow`` is distinguished from ``airflow`` as the name of an unknown requester, and
     can be listed as an approver.
     """
@@ -76,7 +76,7 @@ def test_a_user_who_is_called_like_nobody_is_told_apart() -> None:
     assert airflow_user("ada") == "ada"
 
 
-def test_an_id_is_held_against_an_answers_id() -> None:
+def test_an_entry_with_an_id_matches_only_that_user_id() -> None:
     """An entry with a user id matches only that name with that id, so that a renamed user cannot use a listed name; an
     entry without an id matches any id.
     """
@@ -90,7 +90,7 @@ def test_an_id_is_held_against_an_answers_id() -> None:
     "spelt",
     ["ada", "Ada", " ADA ", "cli:ada", "CLI:Ada", "ada@corp.example", "cli:CORP\\ada", "airflow:ada", WIDE, UNSEEN],
 )
-def test_one_person_by_another_spelling_is_one_person(spelt: str) -> None:
+def test_spellings_of_one_name_count_as_one_person(spelt: str) -> None:
     """Names that differ only in spelling, domain or door count as the same person."""
     assert same_person("ada", spelt)
     assert same_person(spelt, "ada")
@@ -98,7 +98,7 @@ def test_one_person_by_another_spelling_is_one_person(spelt: str) -> None:
 
 
 @pytest.mark.parametrize("other", ["bob", "adam", "ada2", "cli:root", "ada.lovelace"])
-def test_other_names_are_other_people(other: str) -> None:
+def test_different_names_count_as_different_people(other: str) -> None:
     """Negative control: different names, and equal names in two domains, count as different people."""
     assert not same_person("ada", other)
     assert not same_person("ada@one.example", "ada@other.example")

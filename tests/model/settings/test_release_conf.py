@@ -40,7 +40,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
         ("spark.sql.execution.pyspark.python", "/tmp/mine", "the interpreter that the release was made with"),
     ],
 )
-def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, value: str, reason: str) -> None:
+def test_a_conf_reserved_for_the_installation_is_refused_by_name(key: str, value: str, reason: str) -> None:
     """A conf about where executors run, how checkpoint files are written or the state format is refused by name, even
     if the installation lists it.
     """
@@ -50,7 +50,7 @@ def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, val
     assert "leave it out" in refused.value.hint
 
 
-def test_a_stored_release_is_not_refused_for_what_earlier_versions_took() -> None:
+def test_a_stored_release_with_formerly_accepted_confs_still_starts() -> None:
     """A stored release with confs that only earlier versions accepted can still be started, recovered and rolled back
     to. Negative control: a new release with the same confs is refused.
     """
@@ -85,7 +85,7 @@ def test_what_a_release_may_set_passes(key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
-def test_no_conf_comes_in_as_a_property_of_java(key: str) -> None:
+def test_java_options_that_set_spark_confs_are_refused(key: str) -> None:
     """Java options that set Spark confs with ``-Dspark.…`` are refused, even where the installation allows Java
     options.
     """
@@ -139,7 +139,7 @@ def test_no_conf_comes_in_as_a_property_of_java(key: str) -> None:
         ("spark.sql.sources.default", "com.example.Mine"),
     ],
 )
-def test_whoever_may_deploy_does_not_choose_code_by_a_conf(key: str, value: str) -> None:
+def test_a_conf_that_names_code_or_paths_is_refused_unless_listed(key: str, value: str) -> None:
     """A conf that names code, paths or commands is refused unless the installation lists it in ``STREAMKEEPER_CONFS``,
     which the message names.
     """
@@ -151,7 +151,7 @@ def test_whoever_may_deploy_does_not_choose_code_by_a_conf(key: str, value: str)
     check_release_conf({key: value}, [f"{key.rpartition('.')[0]}.*"])
 
 
-def test_what_decides_about_checkpoints_no_installation_allows() -> None:
+def test_an_installation_cannot_allow_a_state_format_conf() -> None:
     """An installation's list cannot allow a conf that decides the state format."""
     with pytest.raises(InvalidInput, match="state format"):
         check_release_conf({PROVIDER: "org.apache.Other"}, [PROVIDER, "spark.*"])
@@ -161,7 +161,7 @@ def test_what_decides_about_checkpoints_no_installation_allows() -> None:
     "key",
     ["spark.sql.streaming.stateStore.encodingFormat", "spark.sql.streaming.join.stateFormatVersion", "fs.file.impl"],
 )
-def test_what_a_jobs_code_sets_is_seen_whatever_it_is(key: str) -> None:
+def test_reserved_confs_set_by_the_jobs_code_are_detected(key: str) -> None:
     """A conf that the job's code sets, changes or unsets in its session is detected if it is the installation's to
     decide; other confs are allowed.
     """
@@ -177,7 +177,7 @@ def test_what_a_jobs_code_sets_is_seen_whatever_it_is(key: str) -> None:
             check_unchanged(installation_confs(before), installation_confs(after))
 
 
-def test_a_job_that_sets_it_in_its_code_is_refused_by_what_it_described() -> None:
+def test_a_job_whose_described_queries_have_a_forbidden_conf_is_refused() -> None:
     """A job whose described queries have a forbidden conf is refused; unset confs and the installation's own values
     pass.
     """
@@ -187,7 +187,7 @@ def test_a_job_that_sets_it_in_its_code_is_refused_by_what_it_described() -> Non
             check_described_confs([FIXED, confs])
 
 
-def test_a_misspelt_conf_of_spark_sql_is_told_the_one_that_is_meant() -> None:
+def test_a_misspelt_spark_sql_conf_is_refused_with_the_likely_name() -> None:
     """A misspelt ``spark.sql`` conf, which Spark would ignore, is refused with the likely name; confs that the
     installation lists or that resemble no known conf pass.
     """
@@ -199,7 +199,7 @@ def test_a_misspelt_conf_of_spark_sql_is_told_the_one_that_is_meant() -> None:
         check_release_conf({key: "4"})
 
 
-def test_no_conf_of_spark_sql_is_taken_for_another_one() -> None:
+def test_no_existing_spark_sql_conf_is_reported_as_a_misspelling() -> None:
     """No existing ``spark.sql`` conf is reported as a misspelling, while one with a missing letter is."""
     there = spark_confs.PINNED | spark_confs.TUNING | spark_confs.MEANING
     assert not [each for each in there if spark_confs.meant_key(each)]

@@ -64,7 +64,7 @@ def test_spark_knows_each_conf_that_is_judged() -> None:
     assert known == {key for key, _ in UNSAFE}
 
 
-def test_what_a_jobs_code_sets_is_named_in_the_assessment() -> None:
+def test_the_assessment_notes_risky_options_set_by_the_jobs_code() -> None:
     """The assessment notes each risky reader option and session conf, and no safe value."""
     file = with_source(
         STATELESS, options={"format": "json", "ignoremissingfiles": "true", "ignorecorruptfiles": "false"}

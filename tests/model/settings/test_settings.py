@@ -12,7 +12,7 @@ from streamkeeper.model.settings.setting_variables import VARIABLES
 from streamkeeper.model.settings.settings import Settings, read_settings, shown_default
 
 
-def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) -> None:
+def test_relative_jar_directories_become_absolute(tmp_path: Path) -> None:
     """Relative entries of ``STREAMKEEPER_JARS`` become absolute, because drivers run in other directories; without the
     variable the setting is empty.
     """
@@ -79,7 +79,7 @@ def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jars", ["file:/opt/jars", "s3://b/jars", "/opt/jars:hdfs://n/jars"])
-def test_jars_are_looked_for_in_directories(tmp_path: Path, jars: str) -> None:
+def test_a_url_in_the_jars_setting_is_refused(tmp_path: Path, jars: str) -> None:
     """A URL in ``STREAMKEEPER_JARS`` is refused, because it would be split at its colon."""
     with pytest.raises(Unsupported, match="STREAMKEEPER_JARS"):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_JARS": jars})
@@ -96,7 +96,7 @@ def test_a_home_that_spark_would_take_apart_is_refused(tmp_path: Path, name: str
     assert read_settings({"STREAMKEEPER_HOME": home}).home == home
 
 
-def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -> None:
+def test_the_confs_setting_accepts_only_names_and_prefixes(tmp_path: Path) -> None:
     """``STREAMKEEPER_CONFS`` accepts conf names and prefixes that end in ``.*``, and refuses other values."""
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).confs == ()
@@ -107,7 +107,7 @@ def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -
             read_settings({**home, "STREAMKEEPER_CONFS": wrong})
 
 
-def test_who_may_answer_is_a_list_of_names(tmp_path: Path) -> None:
+def test_the_approvers_setting_is_a_list_of_names(tmp_path: Path) -> None:
     """``STREAMKEEPER_APPROVERS`` is a list of names; unset or empty means no list, and a list without valid names is
     refused.
     """
@@ -123,7 +123,7 @@ def test_who_may_answer_is_a_list_of_names(tmp_path: Path) -> None:
             read_settings({**home, "STREAMKEEPER_APPROVERS": nobody})
 
 
-def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
+def test_the_four_eyes_setting_accepts_only_yes_or_no(tmp_path: Path) -> None:
     """``STREAMKEEPER_FOUR_EYES`` accepts only yes, no or empty; other values are refused, because a value read as no
     would let the requester answer.
     """
@@ -143,7 +143,7 @@ def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checkpoints", ["s3a://bucket/cp", "hdfs://namenode:8020/cp"])
-def test_a_master_is_a_standalone_clusters(tmp_path: Path, checkpoints: str) -> None:
+def test_a_master_must_be_a_standalone_cluster_or_a_connection(tmp_path: Path, checkpoints: str) -> None:
     """``STREAMKEEPER_MASTER`` accepts a standalone cluster with one or several hosts, or an Airflow connection; unset
     means that drivers run their own tasks.
     """
@@ -202,7 +202,9 @@ def test_drivers_are_this_machines_unless_a_cluster_is_named(tmp_path: Path) -> 
         ),
     ],
 )
-def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict[str, str], told: str) -> None:
+def test_cluster_drivers_are_refused_with_local_store_or_checkpoints(
+    tmp_path: Path, given: dict[str, str], told: str
+) -> None:
     """Drivers on cluster nodes are refused with a local store, local checkpoints or an executor environment."""
     with pytest.raises(InvalidInput, match=f"STREAMKEEPER_DRIVERS=yarn: .*{told}"):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), **ON_YARN, **IN_HDFS, **given})
@@ -228,7 +230,7 @@ def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict
         ({**ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "a; b"}, "STREAMKEEPER_QUEUE=a; b is not the name of a queue"),
     ],
 )
-def test_what_names_no_place_for_drivers_is_refused(tmp_path: Path, given: dict[str, str], told: str) -> None:
+def test_an_invalid_driver_place_template_or_queue_is_refused(tmp_path: Path, given: dict[str, str], told: str) -> None:
     """An invalid driver place, pod template or queue is refused, and so is a queue or a template that has no effect."""
     with pytest.raises(InvalidInput, match=told):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given})

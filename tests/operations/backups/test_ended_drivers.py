@@ -97,7 +97,7 @@ def run(job: Registered) -> PruneReport:
 ALL = ["records", "log", "scratch"]
 
 
-def test_what_a_dead_driver_has_left_goes_after_its_time(job: Registered) -> None:
+def test_files_of_a_dead_driver_are_removed_after_30_days(job: Registered) -> None:
     """After 30 days a prune removes a dead driver's records, logs and scratch space, but nothing behind a link;
     everything of the serving instance is kept, even if it is dead.
     """
@@ -113,7 +113,7 @@ def test_what_a_dead_driver_has_left_goes_after_its_time(job: Registered) -> Non
     assert run(job).records == 0
 
 
-def test_before_that_only_its_scratch_space_goes(job: Registered) -> None:
+def test_only_scratch_space_is_removed_before_30_days(job: Registered) -> None:
     """Before 30 days only the scratch space of a dead driver is removed; its log and records are kept for an
     investigation.
     """
@@ -124,7 +124,7 @@ def test_before_that_only_its_scratch_space_goes(job: Registered) -> None:
 
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
-def test_nothing_of_a_driver_that_is_not_proven_dead_goes(job: Registered, life: Life) -> None:
+def test_nothing_of_a_driver_not_proven_dead_is_removed(job: Registered, life: Life) -> None:
     """Nothing of a driver is removed while it is alive or its life is unknown, however old its status is; once it is
     dead, everything is.
     """
@@ -138,7 +138,7 @@ def test_nothing_of_a_driver_that_is_not_proven_dead_goes(job: Registered, life:
     assert left_of(job, "op3-candidate") == []
 
 
-def test_nothing_of_an_open_operation_goes(job: Registered) -> None:
+def test_nothing_of_an_open_operation_is_removed(job: Registered) -> None:
     """Nothing of an instance of an open operation is removed, because the operation's steps may still read it."""
     fail(job, "op3", closed=False)
     leave(job, "op3-candidate", days=400)
@@ -146,7 +146,7 @@ def test_nothing_of_an_open_operation_goes(job: Registered) -> None:
     assert left_of(job, "op3-candidate") == ALL
 
 
-def test_whoever_claimed_a_version_last_keeps_its_records(job: Registered) -> None:
+def test_records_of_the_last_claimer_of_a_version_are_kept(job: Registered) -> None:
     """The records of the instance that claimed a version last are kept, because its last commit distinguishes a lost
     checkpoint directory from a complete one.
     """
@@ -172,9 +172,7 @@ def test_a_driver_without_a_status_is_as_old_as_its_operation(job: Registered) -
     assert left_of(job, "op3-candidate") == []
 
 
-def test_a_removal_that_is_cut_off_leaves_the_proof_of_its_death_for_last(
-    job: Registered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removal_deletes_the_process_record_last(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal deletes the launch record first, so that the instance cannot be started, and the process record last;
     if it is interrupted, the next prune completes it.
     """
@@ -206,7 +204,7 @@ def old(folder: Path, *, days: float) -> Path:
     return folder
 
 
-def test_bundles_and_drills_that_nobody_uses_go(job: Registered) -> None:
+def test_unused_bundles_and_drill_leftovers_are_removed(job: Registered) -> None:
     """A prune removes old unused bundles and the leftovers of drills and dry runs, but not the serving release's
     bundle, a recently used one, a recent drill or an unknown scratch directory.
     """

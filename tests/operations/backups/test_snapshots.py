@@ -69,7 +69,7 @@ def job(tmp_path: Path) -> Registered:
     return Registered(tmp_path)
 
 
-def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> None:
+def test_a_snapshot_records_its_version_release_and_batch(job: Registered) -> None:
     """A snapshot in the catalogue records its checkpoint version, release and batch."""
     job.take()
     snapshot = job.catalogue.read(1)
@@ -77,7 +77,7 @@ def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> No
     assert [each.series for each in all_targets(job.installation)] == ["sales/totals"]
 
 
-def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
+def test_an_unknown_query_is_refused_with_the_jobs_queries(job: Registered) -> None:
     """An unknown query is refused with the names of the job's queries, and an unknown job is reported as such."""
     with pytest.raises(NotFound, match="name one of its queries: totals"):
         query_target(job.installation, JOB, "nope")
@@ -85,7 +85,7 @@ def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
         all_targets(job.installation, job="nope")
 
 
-def test_a_lost_checkpoint_is_told_with_the_command_that_brings_it_back(job: Registered) -> None:
+def test_a_backup_of_a_lost_checkpoint_names_the_restore_command(job: Registered) -> None:
     """A backup of a missing checkpoint directory fails with the command that restores it."""
     shutil.rmtree(job.directory)
     with pytest.raises(CheckpointDamaged, match="streamkeeper snapshot restore sales/totals"):
@@ -112,7 +112,7 @@ def test_lateness_counts_from_the_first_commit_that_no_snapshot_holds(job: Regis
     assert "s0001 is 2 batches behind" in late.exceeds(3600)
 
 
-def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job: Registered) -> None:
+def test_a_restore_creates_the_next_version_and_announces_the_replay(job: Registered) -> None:
     """A restore creates the next checkpoint version from the snapshot and announces which batches are replayed,
     according to the table itself and not to the driver's last report, and what may be lost.
     """
@@ -158,9 +158,7 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
         ("foreach", "whatever", ["it is unknown", "Streamkeeper cannot query the output of a function"]),
     ],
 )
-def test_what_is_written_again_is_asked_of_the_output_itself(
-    tmp_path: Path, sink: str, holds: str, told: list[str]
-) -> None:
+def test_the_announced_replay_is_read_from_the_output(tmp_path: Path, sink: str, holds: str, told: list[str]) -> None:
     """The announced replay is read from the output itself; for an output that cannot be queried the restore states that
     it is unknown.
     """
@@ -184,7 +182,7 @@ def test_what_is_written_again_is_asked_of_the_output_itself(
     assert (plan.replayed is None) is ("it is unknown" in told)
 
 
-def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Registered) -> None:
+def test_a_table_behind_a_secret_url_is_queried_with_the_resolved_secret(job: Registered) -> None:
     """A table whose URL is a secret in the release's params is queried with the resolved secret; if the secret cannot
     be resolved, the contents are unknown.
     """
@@ -205,7 +203,7 @@ def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Reg
 
 
 @pytest.mark.parametrize(("kind", "shown"), [("table", "***#totals"), ("file", "***")])
-def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: str, shown: str) -> None:
+def test_an_output_masked_as_a_whole_is_found_through_its_secret(job: Registered, kind: str, shown: str) -> None:
     """An output whose stored description is masked as a whole is found through its secret. If the secret now names a
     different place, the contents are unknown.
     """
@@ -227,7 +225,7 @@ def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: s
     assert answer.unknown == "*** does not exist", answer
 
 
-def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drivers_last_report_would_announce_no_replay(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: an answer with the driver's last committed batch would announce no replay, although the table
     contains 39 batches more.
     """
@@ -272,7 +270,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     "point",
     ["restore.record.after", "publish.metadata.before", "publish.metadata.after", "restore.serve.before"],
 )
-def test_a_restore_that_died_goes_on_with_the_version_it_recorded(
+def test_a_repeated_restore_completes_the_recorded_version(
     job: Registered, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     """The previous version stays current until a restore is complete, and a repeated restore completes the recorded
@@ -304,7 +302,9 @@ def a_slower_restore(job: Registered, monkeypatch: pytest.MonkeyPatch, meanwhile
     return restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
 
 
-def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slower_of_two_restores_is_refused_without_changes(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The slower of two restores is refused and changes nothing once the faster one's version is current and a driver
     has committed to it.
     """
@@ -322,7 +322,7 @@ def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypa
     assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
 
 
-def test_a_slower_restore_takes_no_shadow_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_is_refused_when_a_shadow_fills_its_version(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore is refused and changes nothing when a deploy has begun since its plan and its dual run fills the
     version of that name.
     """
@@ -340,7 +340,7 @@ def test_a_slower_restore_takes_no_shadow_away(job: Registered, monkeypatch: pyt
     assert shadow.exists()
 
 
-def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
+def test_a_restore_that_moves_the_directory_early_removes_a_live_version(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: a restore that moves the directory aside before the second check removes a live version."""
@@ -355,7 +355,7 @@ def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
 
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
-def test_no_restore_beside_a_driver_that_may_still_write(job: Registered, life: Life) -> None:
+def test_a_restore_is_refused_while_a_driver_may_still_write(job: Registered, life: Life) -> None:
     """A restore is refused while the driver is alive or its life is unknown."""
     job.take()
     job.runner.life = life
@@ -373,7 +373,7 @@ def test_no_restore_while_an_operation_is_open(job: Registered) -> None:
     assert not job.directory.with_name("v0002").exists()
 
 
-def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> None:
+def test_a_restore_into_a_function_is_refused_unless_accepted(tmp_path: Path) -> None:
     """A restore with a function as the sink is refused unless the replay is accepted."""
     function = Registered(tmp_path / "g", sink="foreach")
     function.take()
@@ -385,7 +385,7 @@ def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> No
     assert function.versions == ["v0001", "v0002"]
 
 
-def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> None:
+def test_a_restored_file_output_continues_after_the_snapshots_batch(tmp_path: Path) -> None:
     """The output of a restored file sink consists of the old version up to the snapshot's batch and then the new
     version, so that no row is read twice.
     """
@@ -408,7 +408,7 @@ def other_output(job: Registered) -> None:
     job.record(ReleasePromoted(operation="op", release="r0002", instance="op-candidate"))
 
 
-def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) -> None:
+def test_a_restore_is_refused_if_the_files_output_has_moved(tmp_path: Path) -> None:
     """A restore is refused if the release now writes files to a different place, because a sink log that begins in the
     middle is damaged to Spark.
     """
@@ -421,7 +421,7 @@ def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("sink", ["file", "table"])
-def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, sink: str) -> None:
+def test_a_replay_is_unknown_after_a_different_version_was_appointed(tmp_path: Path, sink: str) -> None:
     """After a different version was appointed, a restore states that the replay is unknown, because the output of the
     snapshot's own version does not show the newer version's batches.
     """
@@ -436,7 +436,7 @@ def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, s
     assert "(v0002 has written to the output since)" in sentence
 
 
-def test_a_restore_from_another_store_takes_its_files_and_no_version_of_a_namesake(
+def test_an_interrupted_restore_is_completed_only_from_its_original_store(
     job: Registered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupted restore from a different store is completed only from that store; a snapshot of the same name in
@@ -504,13 +504,13 @@ def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_lef
     assert (later.version, later.release) == ("v0002", "r0002")
 
 
-def test_a_cutover_snapshot_of_a_batch_that_was_cleaned_up_is_told(job: Registered) -> None:
+def test_a_cutover_snapshot_of_a_missing_batch_is_reported_as_failed(job: Registered) -> None:
     """A cutover snapshot of a missing batch or query is reported as failed without raising an error."""
     snapshots = take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 70, "gone": 1})
     assert (snapshots.taken, set(snapshots.failed)) == ({}, {QUERY, "gone"})
 
 
-def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registered) -> None:
+def test_a_prune_shortens_retired_versions_and_keeps_the_live_one(job: Registered) -> None:
     """A prune removes old batches of a retired version once a driver has claimed the newer one, and the whole version
     after the newer one has committed long enough; the live version is unchanged.
     """
@@ -540,7 +540,7 @@ def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registe
     assert files_below(job.directory.with_name("v0002")) == live
 
 
-def test_an_open_operation_keeps_every_file_of_a_version_that_does_not_serve(job: Registered) -> None:
+def test_an_open_operation_protects_noncurrent_versions_from_a_prune(job: Registered) -> None:
     """While an operation is open, a prune leaves the version to roll back to and the candidate's version unchanged.
 
     Negative control: once the operation has finished, old batches of both are pruned.
@@ -606,7 +606,7 @@ def test_a_version_that_lost_its_metadata_is_not_pruned(job: Registered) -> None
     assert sorted(files_below(half)) == ["commits/8", "offsets/7"]
 
 
-def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Registered) -> None:
+def test_a_damaged_snapshot_series_does_not_block_other_prunes(job: Registered) -> None:
     """A damaged snapshot series is reported and not pruned, and the other series are pruned."""
     for batch in (8, 9):
         job.take()
@@ -620,7 +620,7 @@ def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Re
     assert [each.split(":")[0] for each in report.failed] == ["other/query"]
 
 
-def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
+def test_an_interrupted_push_is_not_listed_as_a_job(job: Registered) -> None:
     """A push that died after storing its bundle is not listed as a job, and backups and prunes of all jobs skip it."""
     job.installation.store.create("registry/pushed/bundles/abc.zip", b"of a deploy that died at once")
     assert recorded_jobs(job.installation) == [JOB]
@@ -630,7 +630,7 @@ def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
     assert told.startswith("pushed: job pushed is not known")
 
 
-def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -> None:
+def test_a_prune_of_all_jobs_reports_an_emptied_checkpoint(job: Registered) -> None:
     """A prune of all jobs reports an emptied checkpoint directory instead of treating it as a job that has not
     begun.
     """
@@ -640,7 +640,7 @@ def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -
     assert told.startswith(f"sales: {job.directory} is not a checkpoint")
 
 
-def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
+def test_the_directory_of_a_killed_restore_is_pruned_only_when_old(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The unpublished directory of a killed restore is pruned only when it is old; a repeated restore then creates the
@@ -665,7 +665,7 @@ def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_a_removal_that_was_cut_off_goes_on(job: Registered, marked: bool) -> None:
+def test_an_interrupted_removal_of_a_version_is_completed(job: Registered, marked: bool) -> None:
     """An interrupted removal of a version is completed because of its mark. Negative control: without the mark a
     version that lost its metadata is unchanged.
     """
@@ -681,7 +681,7 @@ def test_a_removal_that_was_cut_off_goes_on(job: Registered, marked: bool) -> No
     assert files_below(job.directory) == ({} if marked else before)
 
 
-def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path) -> None:
+def test_a_prune_reports_the_size_of_checkpoints_and_sink_logs(tmp_path: Path) -> None:
     """A prune reports the size of checkpoints and of file sinks' logs, which Spark never shortens."""
     job = Registered(tmp_path, sink="file")
     log = tmp_path / "out" / "v0001" / "_spark_metadata"
@@ -693,7 +693,7 @@ def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path
     assert f"size {log}: 3 files (0 of them checksums), 511 bytes, its largest compacted entry 503" in lines
 
 
-def test_a_policy_is_read_or_refused_in_one_line() -> None:
+def test_a_retention_policy_keeps_defaults_and_refuses_invalid_parts() -> None:
     """A retention policy keeps its defaults for omitted parts, and invalid parts are refused."""
     assert read_policy("last=5, daily=0") == Policy(keep_last=5, daily=0)
     for wrong in ("last", "last=x", "yearly=3", "last=0", "last=-1"):
@@ -701,7 +701,7 @@ def test_a_policy_is_read_or_refused_in_one_line() -> None:
             read_policy(wrong)
 
 
-def test_a_store_that_is_down_is_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_fails_when_its_store_is_unavailable(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backup fails with an error when its store is unavailable."""
 
     def down(*_: object, **__: object) -> None:

@@ -87,7 +87,7 @@ def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployReq
     ],
     ids=str,
 )
-def test_what_is_refused_leaves_nothing(
+def test_a_refused_deploy_records_nothing(
     job: Registered, fields: dict[str, Any], kind: type[Exception], told: str
 ) -> None:
     """A refused deploy or dry run leaves no key in the store and no file in the home.
@@ -109,7 +109,7 @@ def test_what_is_refused_leaves_nothing(
         assert [*job.installation.store.list(f"registry/{name}/")]
 
 
-def test_a_machine_without_java_is_told_before_anything_is_on_record(
+def test_a_machine_without_java_is_refused_before_anything_is_recorded(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a machine without Java a deploy of code, a deploy of a release and a rollback are refused before anything is
@@ -134,7 +134,7 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
     assert (state.open_operation.operation, state.open_operation.abort) == ("before", "")
 
 
-def test_a_typo_ends_no_other_operation(job: Registered) -> None:
+def test_a_misspelt_param_does_not_abort_the_open_operation(job: Registered) -> None:
     """A deploy with a misspelt param is refused and does not abort the open operation, even with ``--on-open
     abort``.
     """
@@ -146,7 +146,7 @@ def test_a_typo_ends_no_other_operation(job: Registered) -> None:
     assert (found.operation, found.abort) == ("before", "")
 
 
-def test_what_is_not_given_is_what_serves(job: Registered) -> None:
+def test_omitted_params_and_confs_are_inherited_from_the_serving_release(job: Registered) -> None:
     """A deploy that inherits records the serving release's params and confs in its request and names them in its
     plan.
     """
@@ -157,7 +157,7 @@ def test_what_is_not_given_is_what_serves(job: Registered) -> None:
     assert "with the params (files, input) and the conf (spark.sql.shuffle.partitions) of r0002" in told
 
 
-def test_only_what_is_not_given_is_what_serves(job: Registered) -> None:
+def test_specified_params_replace_all_inherited_params(job: Registered) -> None:
     """Given params replace all of the serving release's, while its confs are inherited if requested. Negative control:
     without a request to inherit, nothing is.
     """
@@ -170,7 +170,7 @@ def test_only_what_is_not_given_is_what_serves(job: Registered) -> None:
     assert "with the" not in plan_deploy(alone, serving="r0002")[0].does
 
 
-def test_a_param_that_the_code_declares_no_more_is_left_out_with_a_word(job: Registered, tmp_path: Path) -> None:
+def test_an_inherited_param_no_longer_declared_is_omitted_and_named(job: Registered, tmp_path: Path) -> None:
     """An inherited param that the code no longer declares is omitted and named in the plan; a given one is refused."""
     serving(job, {"input": "/in", "files": 3}, {})
     file = tmp_path / "jobs" / f"{JOB}.py"
@@ -193,7 +193,7 @@ def test_a_param_whose_type_has_changed_is_refused(job: Registered, tmp_path: Pa
         asked(job, inherit_params=True)
 
 
-def test_what_only_a_driver_can_load_keeps_every_param(job: Registered, tmp_path: Path) -> None:
+def test_code_that_only_a_driver_can_load_inherits_all_params(job: Registered, tmp_path: Path) -> None:
     """If only a driver can load the job's code, all params are inherited, because it is unknown which ones the code
     declares.
     """
@@ -203,7 +203,7 @@ def test_what_only_a_driver_can_load_keeps_every_param(job: Registered, tmp_path
     assert asked(job, inherit_params=True).params == {"input": "/in", "files": 3}
 
 
-def test_another_release_that_comes_to_serve_meanwhile_refuses(
+def test_an_inheriting_deploy_is_refused_if_the_current_release_changed(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A deploy that inherits is refused if a different release became the current one after the check. Negative
@@ -229,7 +229,7 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
     assert asked(job, params={"input": "/in"}).params == {"input": "/in"}
 
 
-def test_an_operation_that_ends_meanwhile_lets_no_unchecked_request_in(
+def test_an_unchecked_continue_request_is_refused_after_the_operation_finished(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request to continue an operation that finishes in the meantime is refused, because it was not checked. Negative
@@ -251,7 +251,7 @@ def test_an_operation_that_ends_meanwhile_lets_no_unchecked_request_in(
         open_deploy(job.installation, "op2", request, on_open=OnOpen.CONTINUE)
 
 
-def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registered) -> None:
+def test_a_repeated_request_finds_the_existing_operation(job: Registered) -> None:
     """A repeated request with the same operation name and the same form finds the existing operation, whatever was
     inherited; a different request is refused.
     """
@@ -263,7 +263,7 @@ def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registere
         open_deploy(job.installation, "op2", DeployRequest(job=JOB, params={"input": "/in"}, inherit_conf=True))
 
 
-def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path) -> None:
+def test_an_identical_request_continues_the_open_operation(job: Registered, tmp_path: Path) -> None:
     """The same request by the same person with the same reason continues the open operation; it is refused once the
     code has changed.
 
@@ -310,7 +310,7 @@ def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | No
     assert job.installation.journal(JOB, "test").state().number == before
 
 
-def test_a_release_that_no_place_has_room_for_is_refused_before_anything_is_on_record(
+def test_a_release_whose_confs_exceed_the_limits_is_refused_unrecorded(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A release whose confs exceed the place's limits is refused before anything is recorded. Negative control: a

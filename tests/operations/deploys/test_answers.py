@@ -46,7 +46,7 @@ def go_on(job: Registered) -> Progress:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-def test_only_who_is_on_the_list_answers(job: Registered, approved: bool) -> None:
+def test_only_answers_of_listed_users_count(job: Registered, approved: bool) -> None:
     """Neither an approval nor a rejection counts from a user who is not on the list, even with a similar-looking name
     or the wrong user id. Negative control: a listed user's answer counts.
     """
@@ -59,13 +59,13 @@ def test_only_who_is_on_the_list_answers(job: Registered, approved: bool) -> Non
 
 
 @pytest.mark.parametrize("by", ["mallory", *LOOK_ALIKES[:-2]])
-def test_without_a_list_anybody_answers(job: Registered, by: str) -> None:
+def test_without_a_list_any_users_answer_is_recorded(job: Registered, by: str) -> None:
     """Negative control: without a list of approvers any user's answer is recorded."""
     ask(job, OPERATION)
     assert answer(job, by).by == by
 
 
-def test_a_candidate_does_not_appoint_who_approves_it(tmp_path: Path) -> None:
+def test_a_candidates_own_list_does_not_decide_its_approvers(tmp_path: Path) -> None:
     """The approvers of the serving release may answer, not those that the candidate's own code lists."""
     job = Registered(tmp_path, approvers=("ada",))
     ask(job, OPERATION, approvers=("mallory",))
@@ -73,7 +73,7 @@ def test_a_candidate_does_not_appoint_who_approves_it(tmp_path: Path) -> None:
     assert answer(job, "ada").approved
 
 
-def test_who_has_asked_for_it_does_not_answer(job: Registered) -> None:
+def test_with_four_eyes_the_requesters_answer_is_refused(job: Registered) -> None:
     """With four eyes the requester may not answer in any spelling or through any door; a different user may."""
     ask(job, OPERATION, requested_by="ada")
     job.set(four_eyes=True)
@@ -82,13 +82,13 @@ def test_who_has_asked_for_it_does_not_answer(job: Registered) -> None:
     assert answer(job, "bob").by == "bob"
 
 
-def test_without_four_eyes_who_has_asked_for_it_answers(job: Registered) -> None:
+def test_without_four_eyes_the_requester_may_answer(job: Registered) -> None:
     """Negative control: without four eyes the requester may answer."""
     ask(job, OPERATION, requested_by="ada")
     assert answer(job, "cli:ada").approved
 
 
-def test_an_answer_about_an_output_needs_the_same_right(job: Registered) -> None:
+def test_an_output_review_accepts_only_users_who_may_answer(job: Registered) -> None:
     """The review of a deploy's output accepts only answers of users who may answer."""
     ask_about_output(job, OPERATION)
     job.set(approvers=("ada",))
@@ -98,7 +98,7 @@ def test_an_answer_about_an_output_needs_the_same_right(job: Registered) -> None
     ).approved
 
 
-def test_a_late_answer_about_the_state_does_not_answer_the_question_about_the_output(job: Registered) -> None:
+def test_an_answer_without_a_subject_is_refused_at_the_second_question(job: Registered) -> None:
     """An answer that names no subject, given while the second question is open, is refused and not recorded."""
     ask_about_output(job, OPERATION)
     yes = {"operation": OPERATION, "approved": True, "by": "ada", "reason": "seen", "bundle": BUNDLE, "batches": {}}
@@ -113,7 +113,7 @@ def test_a_late_answer_about_the_state_does_not_answer_the_question_about_the_ou
     ).approved
 
 
-def test_an_operation_without_a_question_takes_no_answer(job: Registered) -> None:
+def test_an_answer_before_the_approval_is_awaited_is_refused(job: Registered) -> None:
     """An answer is refused before the operation waits for an approval, and nothing is recorded."""
     ask(job, OPERATION, backup=False)
     before = job.installation.journal(JOB, "test").state().number
@@ -122,7 +122,7 @@ def test_an_operation_without_a_question_takes_no_answer(job: Registered) -> Non
     assert job.installation.journal(JOB, "test").state().number == before
 
 
-def test_silence_needs_no_right_and_is_no_yes(job: Registered) -> None:
+def test_an_unanswered_approval_is_declined_on_behalf_of_airflow(job: Registered) -> None:
     """An unanswered question is declined on behalf of ``airflow``, even with a list and four eyes."""
     ask(job, OPERATION)
     job.set(approvers=("ada",), four_eyes=True)
@@ -130,7 +130,7 @@ def test_silence_needs_no_right_and_is_no_yes(job: Registered) -> None:
     assert (recorded.approved, recorded.by) == (False, "airflow")
 
 
-def test_who_may_not_answer_does_not_repeat_an_answer_either(job: Registered) -> None:
+def test_only_a_user_who_may_answer_can_repeat_an_answer(job: Registered) -> None:
     """The first recorded answer stands: a repeat by a user who may answer returns it, a contrary answer is refused, and
     a user who may not answer is refused.
     """
@@ -143,7 +143,7 @@ def test_who_may_not_answer_does_not_repeat_an_answer_either(job: Registered) ->
         answer(job, "bob", approved=False)
 
 
-def test_what_was_recorded_past_the_list_is_not_used(job: Registered) -> None:
+def test_an_approval_recorded_without_the_list_is_rejected_at_use(job: Registered) -> None:
     """An approval that was recorded without the list is rejected when the deploy uses it, and the deploy falls back."""
     ask(job, OPERATION)
     assert answer(job, "cli:mallory").approved
@@ -154,7 +154,7 @@ def test_what_was_recorded_past_the_list_is_not_used(job: Registered) -> None:
     assert "approve" not in asked(job, OPERATION).done
 
 
-def test_what_was_recorded_by_who_may_is_used(job: Registered) -> None:
+def test_a_recorded_approval_of_a_listed_user_is_used(job: Registered) -> None:
     """Negative control: the same recorded approval counts if the user is on the list."""
     ask(job, OPERATION)
     answer(job, "cli:mallory")
@@ -163,7 +163,7 @@ def test_what_was_recorded_by_who_may_is_used(job: Registered) -> None:
     assert "approve" in asked(job, OPERATION).done
 
 
-def test_nothing_goes_on_without_an_answer_whoever_asks_it_to(job: Registered) -> None:
+def test_every_later_step_waits_for_the_approval(job: Registered) -> None:
     """Every later step waits for the approval as well, so that a task marked as successful does not bypass it."""
     ask(job, OPERATION)
     for step in (Step.APPROVE, Step.READY, Step.DRAIN, Step.PROMOTE):
@@ -171,7 +171,7 @@ def test_nothing_goes_on_without_an_answer_whoever_asks_it_to(job: Registered) -
         assert (progress.kind, progress.step) == (ProgressKind.WAITING, Step.APPROVE)
 
 
-def test_a_no_counts_whoever_recorded_it(job: Registered) -> None:
+def test_a_recorded_rejection_counts_from_any_user(job: Registered) -> None:
     """A recorded rejection counts even if its user is not on the list, because it changes nothing."""
     ask(job, OPERATION)
     answer(job, "cli:mallory", approved=False)
@@ -179,7 +179,7 @@ def test_a_no_counts_whoever_recorded_it(job: Registered) -> None:
     assert go_on(job).sentence == "not approved by cli:mallory: seen"
 
 
-def test_a_request_that_answers_beforehand_is_not_begun(job: Registered) -> None:
+def test_an_advance_acceptance_without_the_right_is_not_recorded(job: Registered) -> None:
     """A request that accepts a risk in advance is refused and not recorded if its requester may not answer. Negative
     control: without a list it is recorded.
     """
@@ -192,7 +192,7 @@ def test_a_request_that_answers_beforehand_is_not_begun(job: Registered) -> None
     assert Deploy.open(job.installation, "op-bold", request).operation == "op-bold"
 
 
-def test_a_request_that_answers_beforehand_ends_nobody_elses_operation(job: Registered) -> None:
+def test_an_advance_waiver_without_the_right_aborts_no_open_operation(job: Registered) -> None:
     """A request that waives the comparison is refused before it aborts the open operation if its requester may not
     answer. Negative control: the same request by a listed user aborts it.
     """
@@ -213,7 +213,7 @@ def register(job: Registered, number: int, approvers: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("approvers", [(), ("mallory",)])
-def test_who_is_not_on_a_jobs_list_does_not_replace_it(tmp_path: Path, approvers: tuple[str, ...]) -> None:
+def test_an_unlisted_user_may_not_replace_a_jobs_list(tmp_path: Path, approvers: tuple[str, ...]) -> None:
     """A user who is not on the job's list may not deploy a release that changes the list."""
     job = Registered(tmp_path, approvers=("ada",))
     register(job, 2, approvers)
@@ -223,7 +223,7 @@ def test_who_is_not_on_a_jobs_list_does_not_replace_it(tmp_path: Path, approvers
     assert "r0002 has other approvers than r0001: mallory is not among" in progress.sentence
 
 
-def test_who_is_on_a_jobs_list_may_replace_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listed_user_may_replace_a_jobs_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listed user may deploy a release that changes the list. Negative control: without the rule any user may."""
     job = Registered(tmp_path, approvers=("ada",))
     register(job, 2, ("bob",))

@@ -56,7 +56,7 @@ def assess(job: Registered) -> Assessed:
 
 
 @pytest.mark.parametrize(("found", "approved"), [((AGAIN,), NEW), ((), {})])
-def test_an_approval_is_for_the_topics_of_the_check(
+def test_an_approval_covers_only_the_topic_ids_that_the_assessment_recorded(
     job: Registered, found: tuple[Finding, ...], approved: dict[str, str]
 ) -> None:
     """The assessment records the ids of the recreated topics as the ones to approve; without a recreated topic it
@@ -138,7 +138,7 @@ def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registe
     assert "topic sales was deleted and created again since batch 7" in refusal
 
 
-def test_a_recovery_restores_only_into_topics_that_a_person_is_asked_about(job: Registered) -> None:
+def test_a_recovery_restores_only_into_topics_named_by_the_check(job: Registered) -> None:
     """A recovery may restore a snapshot into a topic that was recreated since the newest claim, because the check names
     that topic; it refuses a topic that was recreated before that claim, which the check does not name.
     """
@@ -162,7 +162,7 @@ def test_a_topic_without_an_id_is_not_approved(job: Registered) -> None:
     assert assess(job).refusal == (f"query {QUERY}: the brokers did not report the ids of its topics (deploy again)")
 
 
-def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
+def test_a_rollback_to_the_present_topic_needs_no_topic_approval(job: Registered) -> None:
     """A rollback to a version that has read the present topic needs no approval of topics, whereas a handoff or a
     restore of the same change needs one.
     """

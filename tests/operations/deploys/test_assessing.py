@@ -66,13 +66,13 @@ def test_the_evidence_that_was_judged_is_stored(job: Registered) -> None:
     assert from_json(stored, Evidence, where="evidence").queries[QUERY].checkpoint == str(job.directory)
 
 
-def test_without_evidence_nothing_is_resumed(job: Registered) -> None:
+def test_without_checkpoint_evidence_the_verdict_is_backup(job: Registered) -> None:
     """Equal manifests without evidence about the checkpoint give the verdict BACKUP and the finding ``not-looked``."""
     found = assess(job)
     assert (found.verdict, rules(job, found)) == (Verdict.BACKUP, {"not-looked"})
 
 
-def test_evidence_against_another_release_is_none(job: Registered) -> None:
+def test_evidence_gathered_against_a_different_release_is_ignored(job: Registered) -> None:
     """Evidence that was gathered against a different release is ignored: the verdict is BACKUP with the finding
     ``not-looked``.
     """
@@ -114,7 +114,7 @@ def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: 
         assert found.sentence.endswith("the output of query totals continues after batch 7 without its missing rows")
 
 
-def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Path) -> None:
+def test_a_renamed_query_with_a_foreach_sink_needs_an_approval(tmp_path: Path) -> None:
     """A renamed query with a foreach sink needs an approval before it starts without its old checkpoint, and there is
     no state to keep.
 
@@ -173,7 +173,7 @@ def test_a_lost_output_is_rebuilt_without_its_acceptance(tmp_path: Path) -> None
         (Transition.RETURN, "no rows are written again into sqlite:///.*"),
     ],
 )
-def test_the_cost_of_going_back_is_what_is_written_again(tmp_path: Path, way: Transition, again: str) -> None:
+def test_the_rollback_cost_counts_replayed_batches(tmp_path: Path, way: Transition, again: str) -> None:
     """The cost of a rollback names the replayed batches, the output and how the sink treats repeated rows; a return to
     an earlier version replays none.
     """

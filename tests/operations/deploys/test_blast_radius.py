@@ -66,7 +66,7 @@ def told(job: Registered) -> dict[str, str]:
     return told_going_back(job.installation, read_operation(job.installation, JOB, "op2"))
 
 
-def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> None:
+def test_a_rollback_by_a_snapshot_costs_the_batches_since_the_cutover(tmp_path: Path) -> None:
     """A rollback by a snapshot costs the batches since the cutover and reports an output that is ahead of the commits;
     computing it starts no driver.
     """
@@ -82,7 +82,7 @@ def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> No
     assert "each row replaces the one with its key" in told(job)[QUERY]
 
 
-def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path: Path) -> None:
+def test_missing_input_files_of_a_rollback_are_named(tmp_path: Path) -> None:
     """The cost of a rollback names the input files that the replay would lack because they are missing, and those that
     cannot be checked.
     """
@@ -107,7 +107,7 @@ def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path:
     ],
     ids=["forward", "none", "no snapshot"],
 )
-def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: QueryTransition, sentence: str) -> None:
+def test_free_and_impossible_rollbacks_are_reported(tmp_path: Path, way: QueryTransition, sentence: str) -> None:
     """The cost follows the assessed way back: a resume replays nothing, an impossible rollback is reported with its
     reason, and so is a missing snapshot.
     """
@@ -116,7 +116,7 @@ def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: Quer
     assert sentence in told(job)[QUERY]
 
 
-def test_only_the_release_that_serves_is_gone_back_from(tmp_path: Path) -> None:
+def test_only_the_running_release_has_a_rollback_cost(tmp_path: Path) -> None:
     """A rollback cost exists only for the release that runs: a release that fell back, or that a later one has
     replaced, has none.
     """

@@ -27,7 +27,7 @@ def old(tmp_path: Path) -> Path:
     return Tree(tmp_path / "v0001", "stateless", batches=8).root
 
 
-def test_what_is_missing_is_told_with_the_time_it_will_take(old: Path, tmp_path: Path) -> None:
+def test_progress_is_reported_with_the_remaining_time(old: Path, tmp_path: Path) -> None:
     """The progress is reported with the remaining time: two of eight files in ten seconds leave about 30 s."""
     new = Tree(tmp_path / "v0002", "stateless", batches=2).root
     os.utime(new / "metadata", (1000, 1000))
@@ -44,7 +44,7 @@ def test_a_version_that_holds_everything_has_caught_up(old: Path, tmp_path: Path
     assert not how_far(LocalTree(old), LocalTree(tmp_path / "v0003")).holds
 
 
-def test_what_a_killed_driver_had_planned_must_be_held_too(old: Path, tmp_path: Path) -> None:
+def test_the_planned_batch_of_a_killed_driver_must_be_covered(old: Path, tmp_path: Path) -> None:
     """After a driver was killed, its planned batch must be covered too, because it may be written without a commit;
     while the driver runs, its commits are enough.
     """
@@ -65,7 +65,7 @@ def drained(**changes: object) -> DriverStatus:
     return DriverStatus(**{**fields, "beat": 1, "at": "", "queries": {"totals": told}, **changes})
 
 
-def test_what_a_drained_driver_has_refused_to_write_need_not_be_held(old: Path, tmp_path: Path) -> None:
+def test_a_batch_refused_by_a_drained_drivers_gate_need_not_be_covered(old: Path, tmp_path: Path) -> None:
     """Batch 7, which a drained driver had planned but its gate did not admit, need not be covered; batch 6 is
     enough.
     """
@@ -88,7 +88,7 @@ def test_what_a_drained_driver_has_refused_to_write_need_not_be_held(old: Path, 
         *(drained(queries={"totals": QueryStatus(query="totals", **each)}) for each in FOREIGN),
     ],
 )
-def test_the_word_of_nobody_but_the_drained_owner_is_taken(old: Path, status: DriverStatus | None) -> None:
+def test_only_the_drained_owners_status_limits_the_last_written_batch(old: Path, status: DriverStatus | None) -> None:
     """Only the status of the drained owner limits the last written batch: a running, draining or failed driver, a
     different instance, generation, version or epoch, or a status without an admitted batch leaves the planned batch 7.
     """
@@ -96,13 +96,13 @@ def test_the_word_of_nobody_but_the_drained_owner_is_taken(old: Path, status: Dr
     assert last_written(LocalTree(old), EPOCH, status) == 7
 
 
-def test_without_an_epoch_what_was_planned_counts(old: Path) -> None:
+def test_without_an_epoch_the_planned_batch_counts_as_written(old: Path) -> None:
     """Without an epoch no owner is known, so the planned batch counts as written."""
     assert last_written(LocalTree(old), None, drained()) == 7
 
 
 @pytest.mark.parametrize(("memory", "takes"), [("1g", "1.5 GiB"), ("512m", "1.0 GiB"), ("4096", "4.5 GiB")])
-def test_a_rebuild_says_what_it_reads_and_what_it_takes(old: Path, memory: str, takes: str) -> None:
+def test_a_rebuild_estimate_states_the_files_to_read_and_the_memory(old: Path, memory: str, takes: str) -> None:
     """The estimate before a rebuild states the number of files to read and the memory that the second driver needs."""
     told = estimate(LocalTree(old), {"spark.driver.memory": memory})
     assert told.startswith(f"reads 8 files again; a second driver needs about {takes}, ")

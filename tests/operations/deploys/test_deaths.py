@@ -45,7 +45,7 @@ def say(job: Registered, *, by: str = "cli:ada", accept: bool = True, instance: 
     return state_death(job.installation, JOB, instance, by=by, reason=REASON, accept=accept)
 
 
-def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
+def test_a_stated_termination_is_recorded_as_a_statement_and_not_as_proof(job: Registered) -> None:
     """A stated termination is recorded with its author and reason, never as a proof; the driver no longer owns the
     checkpoints, and the diagnosis becomes ``OWNER_UNPROVEN``.
     """
@@ -60,7 +60,7 @@ def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     assert diagnose_job(job.installation, JOB).cause is Problem.OWNER_UNPROVEN
 
 
-def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> None:
+def test_a_directory_whose_owner_may_live_is_not_continued(job: Registered) -> None:
     """After a stated termination a restart, a start, a deploy and an appointment in the same directory are refused; a
     restore into a copy is possible. Negative control: with a proven termination, a restart is possible.
     """
@@ -108,7 +108,7 @@ def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -
     assert site.journal(JOB, "test").state().instances[DRIVER].stated_by == "cli:ada"
 
 
-def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:
+def test_a_statement_without_acceptance_records_nothing(job: Registered) -> None:
     """Without acceptance the statement records nothing and names the risk: a table refuses the old driver's writes once
     its successor has taken over.
     """
@@ -136,7 +136,7 @@ def test_the_risk_of_an_output_without_a_fence_is_named(tmp_path: Path) -> None:
         (Life.ABSENT, "the termination of op-candidate needs no statement, because it can be proven here"),
     ],
 )
-def test_what_can_be_known_is_not_stated(job: Registered, life: Life, told: str) -> None:
+def test_an_observable_or_proven_termination_cannot_be_stated(job: Registered, life: Life, told: str) -> None:
     """A termination that can be observed or proven cannot be stated: the refusal names the command to use instead, and
     nothing is recorded.
     """
@@ -146,7 +146,7 @@ def test_what_can_be_known_is_not_stated(job: Registered, life: Life, told: str)
     assert not job.installation.journal(JOB, "test").state().instances[DRIVER].ended
 
 
-def test_a_word_counts_once_and_by_whom_it_may_be_given(tmp_path: Path) -> None:
+def test_only_approvers_can_state_a_termination_and_only_once(tmp_path: Path) -> None:
     """A person who is not among the approvers cannot state a termination, and a second statement is refused because the
     first one is recorded.
     """
@@ -160,7 +160,9 @@ def test_a_word_counts_once_and_by_whom_it_may_be_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("instance", "kind"), [("nobody", NotFound), ("../../x", InvalidInput)])
-def test_an_instance_that_is_not_one_is_refused(job: Registered, instance: str, kind: type[StreamkeeperError]) -> None:
+def test_stating_the_termination_of_an_unknown_instance_is_refused(
+    job: Registered, instance: str, kind: type[StreamkeeperError]
+) -> None:
     """Stating the termination of an instance that the journal does not have, or of an invalid name, is refused."""
     with pytest.raises(kind):
         say(job, instance=instance)
@@ -174,7 +176,7 @@ def test_an_instance_that_is_not_one_is_refused(job: Registered, instance: str, 
         (Life.UNKNOWN, "given up: its store is older; it was killed, and its end was not seen: "),
     ],
 )
-def test_an_instance_is_given_up_only_after_a_look(
+def test_an_instance_is_observed_and_killed_before_its_abandonment(
     job: Registered, monkeypatch: pytest.MonkeyPatch, life: Life, told: str
 ) -> None:
     """Giving up an instance observes and kills it first: only an absent one is recorded as never started, and one whose
@@ -189,7 +191,7 @@ def test_an_instance_is_given_up_only_after_a_look(
 
 
 @pytest.mark.parametrize("claimed", [True, False])
-def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed: bool) -> None:
+def test_an_instance_recorded_as_never_started_cannot_be_started(job: Registered, claimed: bool) -> None:
     """An instance that one caller has found without a process can no longer be started by a second caller of the same
     operation; one that has claimed its process record stays claimed.
     """
@@ -203,7 +205,7 @@ def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed
             control.write_process(record)
 
 
-def test_a_reason_is_needed(job: Registered) -> None:
+def test_a_stated_termination_needs_a_reason(job: Registered) -> None:
     """A stated termination without a reason is refused."""
     with pytest.raises(InvalidInput, match="a stated termination needs a reason"):
         state_death(job.installation, JOB, DRIVER, by="cli:ada", reason=" ", accept=True)
@@ -219,7 +221,7 @@ def rules_of(report: PassReport) -> dict[str, Urgency]:
     return {symptom.rule: symptom.severity for row in report.index.rows for symptom in row.symptoms}
 
 
-def test_a_driver_on_a_lost_node_pages_once_it_is_silent_for_longer_than_its_job_allows(job: Registered) -> None:
+def test_an_unobservable_driver_pages_after_its_jobs_silence_limit(job: Registered) -> None:
     """A driver that cannot be observed pages after 600 s of silence, and the page names both commands of the way out.
     Negative control: without the rule ``driver-lost``, six hours of silence stay a ticket.
     """
@@ -236,7 +238,7 @@ def test_a_driver_on_a_lost_node_pages_once_it_is_silent_for_longer_than_its_job
     assert (without["driver-unknown"], Urgency.PAGE in without.values()) == (Urgency.TICKET, False)
 
 
-def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: Registered) -> None:
+def test_after_a_stated_termination_the_watch_starts_nothing_and_pages(job: Registered) -> None:
     """After a stated termination no pass of the watch tries to start the job, and each reports ``owner-unproven`` as a
     page. Negative control: with a proven termination the same pass would start the driver.
     """
@@ -250,7 +252,7 @@ def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: R
     assert any("would start" in line for line in a_pass(proven, now=1000.0, acts=True, dry_run=True).lines)
 
 
-def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termination(job: Registered) -> None:
+def test_after_a_stated_termination_a_job_without_a_committed_batch_is_started(job: Registered) -> None:
     """After a stated termination the watch starts a job whose checkpoint has no committed batch, because no data is at
     risk, and does not report ``owner-unproven``.
     """
@@ -262,7 +264,7 @@ def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termina
     assert any("would start" in line for line in found.lines), found.lines
 
 
-def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered) -> None:
+def test_a_snapshot_of_the_lost_drivers_directory_restores_without_replay(job: Registered) -> None:
     """A snapshot of the directory that the lost driver left makes a restore possible that replays nothing; before the
     statement no such snapshot is taken.
     """
@@ -275,7 +277,7 @@ def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered
     assert (restore.possible, restore.asks) == (True, False)
 
 
-def test_an_operation_takes_a_stated_end_for_an_end(job: Registered) -> None:
+def test_an_operation_counts_a_stated_termination_as_dead(job: Registered) -> None:
     """An operation counts a candidate with a stated termination as dead, so that it does not wait until its deadline
     for a candidate that cannot be observed.
     """
@@ -288,7 +290,7 @@ def test_an_operation_takes_a_stated_end_for_an_end(job: Registered) -> None:
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_the_copy_is_restored_also_if_an_older_snapshot_has_passed_a_drill(job: Registered, damaged: bool) -> None:
+def test_the_snapshot_of_the_fork_is_preferred_to_an_older_drilled_one(job: Registered, damaged: bool) -> None:
     """A restore uses the new snapshot of the fork rather than an older, drilled one that would replay a batch. Negative
     control: with a damaged checkpoint, it uses the drilled snapshot.
     """
@@ -305,7 +307,7 @@ def test_the_copy_is_restored_also_if_an_older_snapshot_has_passed_a_drill(job: 
     }
 
 
-def test_a_fork_whose_directory_went_with_the_machine_is_named(job: Registered) -> None:
+def test_a_missing_directory_of_the_lost_driver_is_reported(job: Registered) -> None:
     """If the lost driver's directory is missing, the report states that no snapshot could be taken and that a restore
     uses the newest existing one.
     """

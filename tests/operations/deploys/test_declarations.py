@@ -38,7 +38,7 @@ def ask(tmp_path: Path, source: str, job: str = "orders") -> Declaration:
     return ask_declaration(settings, bundle.data, bundle.entry, job)
 
 
-def test_params_come_as_they_were_declared(tmp_path: Path) -> None:
+def test_params_are_returned_in_their_declared_order_with_types(tmp_path: Path) -> None:
     """The declared params are returned in their order, with types, defaults and help."""
     found = ask(tmp_path, JOB).declared
     assert found == {
@@ -62,14 +62,16 @@ def test_params_come_as_they_were_declared(tmp_path: Path) -> None:
         ("streaming_job(name='x', health={'lag': 3})", "lag"),
     ],
 )
-def test_a_failing_import_is_told(tmp_path: Path, more: str, told: str) -> None:
+def test_a_failing_import_is_reported_with_file_and_line(tmp_path: Path, more: str, told: str) -> None:
     """An import that fails without any use of a Spark session is reported with its error, and with its file and
     line.
     """
     assert told in ask(tmp_path, f"{JOB}\n{more}\n").error
 
 
-def test_the_file_sees_what_a_driver_gives_it_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_sees_the_driver_environment_but_no_caller_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file sees the environment of a driver, such as the store, but not the caller's secrets, such as Airflow's
     keys.
     """
@@ -80,7 +82,7 @@ def test_the_file_sees_what_a_driver_gives_it_and_no_more(tmp_path: Path, monkey
     assert "KeyError" in ask(tmp_path, f"{JOB}\nimport os\nos.environ['AIRFLOW__CORE__FERNET_KEY']\n").error
 
 
-def test_a_file_without_the_job_says_which_it_has(tmp_path: Path) -> None:
+def test_a_file_without_the_job_is_reported_with_its_declared_jobs(tmp_path: Path) -> None:
     """A file that does not declare the job is reported with the jobs that it declares; a decorator imported under an
     alias is recognized.
     """
@@ -101,14 +103,16 @@ def test_a_file_without_the_job_says_which_it_has(tmp_path: Path) -> None:
         "import urllib.request; urllib.request.urlopen('http://127.0.0.1:1')",
     ],
 )
-def test_what_only_a_driver_can_know_is_left_to_it(tmp_path: Path, more: str) -> None:
+def test_a_file_that_needs_a_driver_returns_an_empty_declaration(tmp_path: Path, more: str) -> None:
     """A file that uses a session, calls a remote service or exits the process returns an empty declaration without an
     error.
     """
     assert ask(tmp_path, f"{JOB}\n{more}\n") == Declaration()
 
 
-def test_an_import_that_takes_too_long_is_left_to_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_over_the_time_limit_returns_an_empty_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An import that exceeds the time limit returns an empty declaration, and threads and processes that the file has
     started delay neither outcome.
     """

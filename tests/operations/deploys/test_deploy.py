@@ -104,7 +104,7 @@ def test_an_operations_id_that_comes_with_another_request_is_refused(job: Regist
     assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
-def test_without_that_look_another_request_gets_the_old_outcome(
+def test_without_the_request_comparison_a_reused_id_returns_the_old_outcome(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the comparison of requests, a different request with the same operation id returns the
@@ -116,7 +116,7 @@ def test_without_that_look_another_request_gets_the_old_outcome(
     assert deploy(job, "op2", params={"a": 1}).sentence == "r0001 serves"
 
 
-def test_an_operation_that_an_older_store_does_not_know_is_refused(job: Registered) -> None:
+def test_an_operation_missing_from_a_restored_older_store_is_refused(job: Registered) -> None:
     """Advancing an operation that the store does not have, as after a restore of an older copy, fails with a one-line
     error.
     """
@@ -139,7 +139,7 @@ def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job
         assess_candidate(job.installation, state, state.operations["op2"], name)
 
 
-def test_a_request_that_is_too_large_with_what_it_inherits_ends_no_other(job: Registered) -> None:
+def test_a_request_too_large_with_inherited_conf_aborts_no_open_operation(job: Registered) -> None:
     """A request that exceeds the size limit together with its inherited conf is refused and does not abort the open
     operation. Negative control: a smaller inherited conf is accepted and aborts it.
     """
@@ -158,7 +158,7 @@ def test_a_request_that_is_too_large_with_what_it_inherits_ends_no_other(job: Re
 
 
 @pytest.mark.parametrize("on_open", [OnOpen.CONTINUE, OnOpen.ABORT])
-def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_open: OnOpen) -> None:
+def test_a_dry_run_neither_continues_nor_aborts_an_open_operation(job: Registered, on_open: OnOpen) -> None:
     """A dry run may neither continue nor abort an open operation, which stays open."""
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     with pytest.raises(InvalidInput, match=f"a dry run cannot {on_open.value} an open operation"):
@@ -166,7 +166,7 @@ def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_
     assert job.installation.journal(JOB, "test").state().open_operation.operation == "op2"
 
 
-def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
+def test_a_version_in_a_local_directory_starts_the_driver_with_a_local_master(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a checkpoint version lies in a local directory, the driver starts with a local master, because remote
@@ -241,7 +241,7 @@ REFUSED = FallBack(Outcome.REFUSED)
 GONE = InvalidInput("the driver's program /env/python cannot be run")
 
 
-def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
+def test_a_fallback_to_an_unstartable_release_fails_the_operation(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fallback whose old release can no longer be started fails the operation and reports the reason. Negative
@@ -261,7 +261,7 @@ def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
 
 
 @pytest.mark.parametrize("error", [GONE, TemporaryError("no process can be made")])
-def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
+def test_an_unstartable_fallback_driver_does_not_stop_the_deploy(
     job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError
 ) -> None:
     """A fallback driver that cannot be started is barred and recorded as never started, and the candidate continues.
@@ -282,7 +282,7 @@ def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
     assert not state.operations["op2"].fall_back
 
 
-def test_a_record_that_an_older_store_lacks_is_named(job: Registered) -> None:
+def test_a_record_missing_from_a_restored_older_store_is_named(job: Registered) -> None:
     """A process that has read a newer journal fails with an error that names the operation or the description that the
     restored older store lacks.
     """

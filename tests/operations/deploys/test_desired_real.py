@@ -97,7 +97,7 @@ def assert_its_page_tells_it(shop: Shop) -> None:
     assert (told_by["instance"], [each["query"] for each in told_by["queries"]]) == (driver, ["totals"])
 
 
-def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Shop) -> None:
+def test_a_stopped_job_stays_stopped_and_a_start_continues_its_version(shop: Shop) -> None:
     """A stop drains the driver at a batch boundary without killing it; new input waits, and a start continues in the
     same checkpoint version with an exact table.
     """
@@ -129,7 +129,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     assert "the instance has ended: drained" in follow
 
 
-def test_a_job_that_read_all_there_was_is_started_again(shop: Shop) -> None:
+def test_a_finished_available_now_job_is_started_to_read_new_input(shop: Shop) -> None:
     """An availableNow job finishes by itself, and a start reads the input that has arrived since."""
     shop.sell()
     shop.deploy(trigger="availableNow")

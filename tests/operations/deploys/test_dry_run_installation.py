@@ -29,7 +29,7 @@ def job(tmp_path: Path) -> Registered:
     return Registered(tmp_path)
 
 
-def test_only_a_dry_run_of_an_unknown_job_is_tried_out(job: Registered) -> None:
+def test_only_a_dry_run_of_an_unknown_job_uses_a_temporary_installation(job: Registered) -> None:
     """Only a dry run of an unknown job uses a temporary installation; a deploy, and a dry run of a known job, are
     recorded in the job's history.
     """
@@ -55,7 +55,9 @@ def start_and_interrupt(place: Installation) -> None:
     raise KeyboardInterrupt
 
 
-def test_nothing_is_left_of_one_that_was_cut_off(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_dry_run_leaves_no_key_folder_or_process(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An interrupted dry run leaves no key in the store, no folder in the home directory and no process that it has
     started.
     """

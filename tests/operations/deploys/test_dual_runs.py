@@ -80,7 +80,7 @@ def test_a_second_dual_run_waits_for_the_first_and_names_it(site: Installation) 
     assert before(site, "first") == ""
 
 
-def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Installation) -> None:
+def test_a_dual_run_may_begin_after_the_first_has_handed_over_or_finished(site: Installation) -> None:
     """A dual run may begin once the other one has handed over to its new driver or has finished, because only one of
     its drivers runs then.
     """
@@ -94,7 +94,7 @@ def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Installation)
     assert before(site, "second") == ""
 
 
-def test_whoever_runs_none_does_not_wait(site: Installation) -> None:
+def test_a_handoff_does_not_wait_for_a_dual_run_of_a_different_job(site: Installation) -> None:
     """A handoff does not wait for a dual run of a different job, and neither does a dual run that has begun itself."""
     for job in ("first", "second"):
         rebuild(site, job)
@@ -103,7 +103,7 @@ def test_whoever_runs_none_does_not_wait(site: Installation) -> None:
     assert [before(site, job) for job in ("first", "second", "handed")] == ["", "", ""]
 
 
-def test_one_that_waits_for_a_person_keeps_nobody_waiting(site: Installation) -> None:
+def test_a_dual_run_waiting_for_approval_does_not_block_a_second_one(site: Installation) -> None:
     """A dual run that waits for an approval after its comparison does not block a second one, because the answer may be
     a day away.
     """

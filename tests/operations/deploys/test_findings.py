@@ -31,7 +31,7 @@ def before(state: JobState, operation: str) -> str:
     return served_before(state, state.operations[operation])
 
 
-def test_what_served_before_an_operation_is_what_the_last_one_that_succeeded_brought(job: WholeJob) -> None:
+def test_the_release_before_an_operation_is_that_of_the_last_success(job: WholeJob) -> None:
     """The release before an operation is the one of the last operation that succeeded, and a refused or fallen-back
     operation changes nothing. Negative control: a successful operation changes it.
     """
@@ -44,7 +44,7 @@ def test_what_served_before_an_operation_is_what_the_last_one_that_succeeded_bro
     ]  # fmt: skip
 
 
-def test_before_the_first_operation_nothing_served_or_nobody_knows_what() -> None:
+def test_before_the_first_operation_the_earlier_release_is_none_or_unknown() -> None:
     """Before a job's first operation no release had run; after a rebuild of its journal the release before is
     unknown.
     """
@@ -58,7 +58,7 @@ def test_before_the_first_operation_nothing_served_or_nobody_knows_what() -> Non
     assert before(fold(again, Entry(number=2, at="", by="", record=request)), "op") == UNKNOWN_RELEASE
 
 
-def test_the_newest_report_is_told_with_the_difference_to_what_served(job: WholeJob) -> None:
+def test_the_newest_report_is_shown_with_the_difference_from_the_release_before(job: WholeJob) -> None:
     """The newest report is shown with the difference from the release before, even if a later operation was not
     assessed.
     """
@@ -70,7 +70,7 @@ def test_the_newest_report_is_told_with_the_difference_to_what_served(job: Whole
     assert "file sales.py" in [each.title for each in found.differences]
 
 
-def test_a_release_that_is_on_no_record_is_named(job: WholeJob) -> None:
+def test_an_unrecorded_release_before_is_named_in_the_report(job: WholeJob) -> None:
     """If the release before is not recorded, the report names it, states that the difference is unknown, and still
     shows the findings.
     """

@@ -46,7 +46,7 @@ def chosen(job: Registered, **changes: object) -> str:
     return choose_interpreter(job.installation.store, state, state.releases["r0001"])
 
 
-def test_a_release_goes_again_in_the_interpreter_that_ran_it(job: Registered, tmp_path: Path) -> None:
+def test_a_release_is_restarted_in_the_interpreter_that_ran_it(job: Registered, tmp_path: Path) -> None:
     """A release is restarted in the interpreter that ran it, so that a rollback, a restart and a fallback use the Spark
     that the release was checked under.
     """
@@ -56,21 +56,21 @@ def test_a_release_goes_again_in_the_interpreter_that_ran_it(job: Registered, tm
     assert chosen(job) == str(other)
 
 
-def test_an_interpreter_that_is_gone_is_not_asked_for(job: Registered, tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_replaced_by_the_present_one(job: Registered, tmp_path: Path) -> None:
     """A release whose recorded interpreter is missing is started in the present one."""
     launched(job, str(tmp_path / "gone"))
     assert chosen(job) == sys.executable
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_a_launch_that_names_no_interpreter_binds_nobody(job: Registered, recorded: bool) -> None:
+def test_a_launch_record_without_interpreter_starts_in_the_present_one(job: Registered, recorded: bool) -> None:
     """A release whose launch record is missing, or names no interpreter, is started in the present one."""
     if recorded:
         launched(job, "")
     assert chosen(job) == sys.executable
 
 
-def test_a_release_that_was_never_described_runs_here(job: Registered, tmp_path: Path) -> None:
+def test_a_release_never_described_starts_in_the_present_interpreter(job: Registered, tmp_path: Path) -> None:
     """A release that was never described, such as one pushed by CI, is started in the present interpreter."""
     other = tmp_path / "python"
     other.touch(0o700)
@@ -78,7 +78,7 @@ def test_a_release_that_was_never_described_runs_here(job: Registered, tmp_path:
     assert chosen(job, described={}) == sys.executable
 
 
-def test_the_same_packages_in_another_place_are_the_same(job: Registered, tmp_path: Path) -> None:
+def test_a_release_with_equal_packages_starts_in_the_present_interpreter(job: Registered, tmp_path: Path) -> None:
     """A release with the same packages as the present environment is started in the present interpreter, even if a
     different one is recorded.
     """

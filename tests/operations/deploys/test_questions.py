@@ -28,7 +28,7 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask, asked
 
 
-def test_the_report_is_the_stored_assessment_and_its_sentence(tmp_path: Path) -> None:
+def test_the_rendered_assessment_shows_verdict_finding_and_sentence(tmp_path: Path) -> None:
     """The rendered assessment shows the stored verdict, its finding and the operation's sentence."""
     finding = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="totals", evidence="a -> b")
     query = QueryAssessment(verdict=Verdict.SWITCH, findings=(finding,))
@@ -70,7 +70,7 @@ def declined(job: Registered) -> str:
         (Life.ALIVE, DriverState.FAILED, "r0001 stays the current release, and its driver is starting: boom"),
     ],
 )
-def test_the_question_claims_that_the_old_release_runs_only_where_it_does(
+def test_the_question_states_that_the_old_release_runs_only_if_its_driver_runs(
     job: Registered, life: Life, state: DriverState, told: str
 ) -> None:
     """The question states that the old release keeps running only if its driver runs; for a dead, unknown or starting
@@ -135,7 +135,7 @@ def test_the_question_shows_the_code_that_differs(job: Registered) -> None:
     assert "2026-11-24 00:00 UTC" in message.text
 
 
-def test_code_that_is_too_long_for_a_page_is_said_to_be(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_code_difference_too_long_for_a_page_is_shortened(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """A code difference that is too long for a page is shortened, with the number of omitted lines and the command that
     shows all of it.
     """
@@ -148,13 +148,13 @@ def test_code_that_is_too_long_for_a_page_is_said_to_be(job: Registered, monkeyp
     assert "+X99 = 1" in question(job, whole=True)
 
 
-def test_a_question_whose_code_is_gone_says_so(job: Registered) -> None:
+def test_a_missing_code_bundle_is_stated_in_the_question(job: Registered) -> None:
     """A question whose code bundle is missing states that."""
     ask(job, OPERATION)
     assert "zip is missing" in question(job)
 
 
-def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
+def test_quoted_markup_is_rendered_as_text_on_the_page(job: Registered) -> None:
     """Markup such as ``<lambda>`` in a finding, a sentence, a reason or code becomes neither HTML nor a link, and none
     of its text is lost.
     """
@@ -182,7 +182,7 @@ def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
     assert not kinds & {"html_inline", "html_block", "link_open", "image"}
 
 
-def test_html_that_is_not_escaped_would_be_seen() -> None:
+def test_unescaped_html_is_found_by_the_page_reader() -> None:
     """Negative control: text that is not escaped is found as inline HTML by the helper that reads the page."""
     told, kinds = shown(f"- {LAMBDA}")
     assert {"html_inline"} <= kinds

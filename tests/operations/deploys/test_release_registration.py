@@ -73,7 +73,7 @@ def test_a_pushed_release_can_be_run_from_the_store_alone(site: SmallSite, tmp_p
     assert (tmp_path / "bundles" / release.content.bundle / "shapes.py").read_text() == "x = 1\n"
 
 
-def test_a_list_says_when_and_by_whom_each_release_was_registered(site: SmallSite) -> None:
+def test_the_list_shows_time_and_author_of_each_registration(site: SmallSite) -> None:
     """The list shows for each release the time and the author of the entry that registered it; other entries change
     neither.
     """
@@ -116,7 +116,7 @@ def test_any_change_of_content_is_a_new_release(site: SmallSite, change: str) ->
     assert push(site, params={"n": 1}).number == (2 if change == "code" else first.number)
 
 
-def test_pushes_at_once_agree_on_one_release(site: SmallSite) -> None:
+def test_concurrent_pushes_of_equal_content_create_one_release(site: SmallSite) -> None:
     """Eight concurrent pushes of two contents create exactly two releases, and each content has one number."""
     with ThreadPoolExecutor(8) as pool:
         pushed = list(pool.map(lambda n: push(site, params={"n": n % 2}), range(8)))
@@ -176,7 +176,7 @@ push(SmallSite(settings, open_store(settings.store)))
 
 
 @pytest.mark.parametrize("point", ["record.release-registered.before", "record.release-registered.after"])
-def test_a_push_that_died_is_made_good_by_the_next(site: SmallSite, point: str) -> None:
+def test_a_killed_push_is_repaired_by_the_next_one(site: SmallSite, point: str) -> None:
     """After a push was killed before or after its record, the next push leaves exactly one release."""
     environ = {
         **os.environ,

@@ -41,7 +41,7 @@ def describe(job: Registered, release: str, total: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["s", "totals.s"])
-def test_a_misspelt_column_is_refused_before_anything_is_read_twice(job: Registered, name: str) -> None:
+def test_an_unknown_expect_different_column_is_refused_at_the_assessment(job: Registered, name: str) -> None:
     """An unknown column in ``expect_different`` is refused at the assessment with the likely name; the correct name is
     accepted.
     """
@@ -65,7 +65,7 @@ def test_a_misspelt_column_is_refused_before_anything_is_read_twice(job: Registe
         ("sum(source 0.x)", "sum(source 0.x)", ("k", "totals.s"), ("k", "s")),
     ],
 )
-def test_the_driver_is_told_in_which_columns_its_output_may_differ(
+def test_the_driver_receives_one_compare_command_with_the_differing_columns(
     job: Registered, monkeypatch: pytest.MonkeyPatch, old: str, new: str, declared: tuple[str, ...], may_differ: object
 ) -> None:
     """The driver receives a single COMPARE command, even if the step is retried, with the columns that the change

@@ -124,7 +124,7 @@ def test_a_driver_that_does_not_drain_is_killed_past_the_deadline(job: Registere
     assert job.installation.journal(JOB, "test").state().owners == []
 
 
-def test_a_driver_elsewhere_is_told_and_never_taken_for_dead(job: Registered) -> None:
+def test_a_stop_of_a_driver_on_a_different_machine_is_refused_without_proof(job: Registered) -> None:
     """A stop of a driver on a different machine is recorded but refused with that machine's command, because the
     termination cannot be proven; the next stop completes it.
     """
@@ -139,7 +139,7 @@ def test_a_driver_elsewhere_is_told_and_never_taken_for_dead(job: Registered) ->
     assert job.installation.journal(JOB, "test").state().owners == []
 
 
-def test_twice_is_once(job: Registered) -> None:
+def test_a_second_stop_records_nothing_and_reports_the_first(job: Registered) -> None:
     """A second stop of the same job records nothing and reports who stopped it and why."""
     served(job)
     stop(job)
@@ -150,7 +150,7 @@ def test_twice_is_once(job: Registered) -> None:
     assert entries(job) == before
 
 
-def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
+def test_an_invalid_stop_is_refused_and_records_nothing(job: Registered) -> None:
     """A stop is refused for an unknown job, a job that never ran and a job with an open operation, which the refusal
     names with the way out; nothing is recorded.
     """
@@ -167,7 +167,7 @@ def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
     assert entries(job) == before
 
 
-def test_a_deploy_that_is_opened_meanwhile_is_left_to_decide(job: Registered) -> None:
+def test_a_stop_is_refused_if_a_deploy_opens_during_the_drain(job: Registered) -> None:
     """A stop is refused if a deploy is opened while the driver drains."""
 
     class Deployed(ServedRunner):
@@ -263,7 +263,7 @@ def test_a_start_that_is_killed_is_continued_by_the_next_one(job: Registered, tm
     )
 
 
-def test_a_start_is_a_deploy_of_what_served_last(job: Registered) -> None:
+def test_a_start_opens_a_deploy_that_resumes_the_last_release(job: Registered) -> None:
     """A start opens a deploy that resumes the last release without a probation, after it has recorded the wish; a
     second call with the same id returns the same start.
     """
@@ -279,7 +279,7 @@ def test_a_start_is_a_deploy_of_what_served_last(job: Registered) -> None:
     assert start(job).operation == deploy.operation == "start-1"  # type: ignore[attr-defined]
 
 
-def test_a_job_that_serves_is_not_started(job: Registered) -> None:
+def test_a_job_with_a_running_driver_is_not_started(job: Registered) -> None:
     """A start does nothing while the driver runs, but opens a deploy once the driver has an order to drain."""
     served(job)
     assert start(job) is None
@@ -287,7 +287,7 @@ def test_a_job_that_serves_is_not_started(job: Registered) -> None:
     assert start(job) is not None
 
 
-def test_a_start_is_refused_where_it_could_not_be_safe(job: Registered) -> None:
+def test_a_start_is_refused_with_an_unobservable_driver_or_an_open_operation(job: Registered) -> None:
     """A start is refused if the driver cannot be observed or an operation is open."""
     served(job, elsewhere=True)
     with pytest.raises(OperationRefused, match=r"cannot be observed from here: it runs on far-away"):
@@ -297,7 +297,7 @@ def test_a_start_is_refused_where_it_could_not_be_safe(job: Registered) -> None:
         start(job)
 
 
-def test_nobody_but_a_person_starts_a_stopped_job(job: Registered) -> None:
+def test_a_start_with_unless_stopped_does_not_start_a_stopped_job(job: Registered) -> None:
     """A start with ``unless_stopped``, as the watch requests it, does not start a job that a person has stopped.
     Negative control: it starts a job that is wanted and dead.
     """
@@ -310,7 +310,7 @@ def test_nobody_but_a_person_starts_a_stopped_job(job: Registered) -> None:
     assert start(job, unless_stopped=True) is not None
 
 
-def test_a_job_that_read_all_there_was_is_started_again(job: Registered) -> None:
+def test_a_job_whose_driver_finished_can_be_started(job: Registered) -> None:
     """A job whose driver has recorded that it finished, such as an availableNow job, can be started."""
     Control(job.installation.store, JOB, DRIVER).write_exit(
         DriverExit(instance=DRIVER, state=DriverState.FINISHED, code=3)
@@ -318,7 +318,7 @@ def test_a_job_that_read_all_there_was_is_started_again(job: Registered) -> None
     assert start(job) is not None
 
 
-def test_a_restore_names_the_stop_as_the_way_out(job: Registered) -> None:
+def test_a_restore_refused_for_a_running_driver_names_the_stop_command(job: Registered) -> None:
     """A restore is refused while the driver runs, and the refusal names the stop command; after the stop the restore
     can be planned.
     """
@@ -349,7 +349,7 @@ def standing(
     return find_standing(ObservedDriver(status=status, liveness=Liveness(life=life, why="")), stopped=stopped)
 
 
-def test_a_crash_loop_does_not_stand_as_serving() -> None:
+def test_a_restarted_driver_is_restarting_until_it_completes_a_trigger() -> None:
     """A driver that was restarted is shown as RESTARTING until it completes a trigger. Negative control: with a
     completed trigger it is shown as SERVING.
     """
@@ -363,7 +363,7 @@ def test_a_crash_loop_does_not_stand_as_serving() -> None:
     assert standing(DriverState.STARTING) is JobStatus.STARTING
 
 
-def test_a_wait_and_a_stop_are_told_by_their_names() -> None:
+def test_waiting_draining_and_stopped_jobs_are_shown_by_state() -> None:
     """A driver that waits for a dependency or for capacity is shown as WAITING; a stopped job is shown as DRAINING, and
     as STOPPED once its driver is dead.
     """
@@ -374,7 +374,7 @@ def test_a_wait_and_a_stop_are_told_by_their_names() -> None:
     assert standing(DriverState.SERVING, stopped=False, life=Life.DEAD) is JobStatus.FAILED
 
 
-def test_stopped_is_shown_with_who_and_why(job: Registered) -> None:
+def test_the_overview_shows_who_stopped_a_job_and_why(job: Registered) -> None:
     """The overview that ``jobs`` and ``status`` print shows who stopped the job and why."""
     stop(job)
     seen = job_overview(job.installation, JOB)

@@ -50,7 +50,7 @@ def under_way(job: Registered, way: Transition, *, over: bool = True) -> Version
 
 
 @pytest.mark.parametrize(("way", "parent"), [(Transition.HANDOFF, "v0001"), (Transition.REBUILD, "")])
-def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Transition, parent: str) -> None:
+def test_a_new_version_becomes_current_with_its_appointment(job: Registered, way: Transition, parent: str) -> None:
     """A new version becomes current with the appointment: a handoff has the old version as its parent, a rebuild has
     none. Repeating the calls changes nothing.
     """
@@ -69,7 +69,7 @@ def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Tran
     assert job.versions == ["v0001", "v0002"]
 
 
-def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> None:
+def test_an_appointment_is_refused_until_the_old_owner_is_proven_dead(job: Registered) -> None:
     """An appointment is refused until the journal contains proof that the old owner has terminated."""
     acts = under_way(job, Transition.HANDOFF, over=False)
     with pytest.raises(OperationRefused, match="the end of op-candidate is not proven"):
@@ -90,7 +90,7 @@ def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
     assert job.installation.journal(JOB, "test").state().shadow == ""
 
 
-def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registered) -> None:
+def test_a_restored_version_continues_the_old_output_after_its_snapshot_batch(job: Registered) -> None:
     """A restored version continues the old output after the snapshot's batch; a repeated restore returns the same
     version, which is not current before its appointment.
     """
@@ -106,7 +106,7 @@ def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registere
     assert (restored / "metadata").read_bytes() == (job.directory / "metadata").read_bytes()
 
 
-def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: Registered) -> None:
+def test_a_late_second_restore_changes_nothing_in_a_committed_directory(job: Registered) -> None:
     """A second, late process that restores the same version changes nothing in a directory in which a driver has
     committed.
     """
@@ -120,7 +120,7 @@ def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: 
     assert served.exists()
 
 
-def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> None:
+def test_the_directory_name_of_a_killed_restore_is_not_reused(job: Registered) -> None:
     """A new version does not use the name of an unrecorded directory that a killed restore has left."""
     state = job.installation.journal(JOB, "test").state()
     assert free_version(job.installation, state, QUERY) == "v0002"
@@ -128,7 +128,7 @@ def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> 
     assert free_version(job.installation, state, QUERY) == "v0003"
 
 
-def test_a_fall_back_that_died_goes_on_with_the_version_it_has_recorded(job: Registered) -> None:
+def test_a_repeated_fallback_reuses_its_recorded_version(job: Registered) -> None:
     """A fallback that runs a second time reuses the version that it has recorded and creates no further one."""
     job.take()
     acts = under_way(job, Transition.RESUME)

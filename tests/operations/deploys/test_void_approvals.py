@@ -84,7 +84,7 @@ def test_an_approval_is_void_once_another_version_is_current(job: Registered) ->
 
 
 @pytest.mark.parametrize("how", ["an older copy", "another query's"])
-def test_an_approval_is_void_once_the_checkpoint_is_not_the_one_that_was_kept(job: Registered, how: str) -> None:
+def test_an_approval_is_void_once_the_checkpoint_differs_from_the_backup(job: Registered, how: str) -> None:
     """An approval is void once the checkpoint directory lacks the backed-up batch or belongs to a different query."""
     approve(job)
     if how == "an older copy":

@@ -44,7 +44,7 @@ def serve(store: Store, job: str) -> None:
     Control(store, job, instance).write_status(told)
 
 
-def test_every_job_is_told_and_a_broken_one_by_its_name(tmp_path: Path) -> None:
+def test_the_metrics_contain_every_job_even_with_an_unreadable_journal(tmp_path: Path) -> None:
     """The metrics contain every job; one with an unreadable journal appears by its name and hides no other job."""
     store = LocalStore(tmp_path / "store")
     for job in ("orders", "sales"):
@@ -59,7 +59,7 @@ def test_every_job_is_told_and_a_broken_one_by_its_name(tmp_path: Path) -> None:
     assert 'streamkeeper_restarts_total{job="sales"} 1.0' in render_metrics(seen)
 
 
-def test_a_store_out_of_reach_is_told(tmp_path: Path) -> None:
+def test_an_unreachable_store_is_reported_as_down_in_the_metrics(tmp_path: Path) -> None:
     """With an unreachable store the scrape succeeds, reports ``streamkeeper_store_up 0``, and contains nothing that an
     alert could read as a healthy job.
     """
@@ -68,7 +68,7 @@ def test_a_store_out_of_reach_is_told(tmp_path: Path) -> None:
     assert "streamkeeper_store_up 0.0" in render_metrics(seen)
 
 
-def test_it_is_looked_at_no_more_often_than_it_changes(tmp_path: Path) -> None:
+def test_scrapes_within_the_refresh_interval_do_not_read_the_store(tmp_path: Path) -> None:
     """Repeated scrapes within the refresh interval cost no request to the store. Negative control: with an interval of
     0 each scrape reads the store.
     """
@@ -95,7 +95,7 @@ def test_a_new_installation_has_no_jobs(tmp_path: Path) -> None:
 NOW = 1_795_000_000.0
 
 
-def test_with_a_watch_the_index_and_the_statuses_are_all_that_is_read(tmp_path: Path) -> None:
+def test_with_a_fresh_watch_pass_a_scrape_reads_only_index_and_statuses(tmp_path: Path) -> None:
     """With a fresh pass of the watch a scrape reads only the index and one status for each job; symptoms and snapshot
     ages come from the index.
     """
@@ -126,7 +126,7 @@ def test_a_fresh_pass_by_another_watch_does_not_hide_a_dead_scheduler(tmp_path: 
     assert [symptom.rule for symptom in seen.symptoms] == ["stalled"]
 
 
-def test_an_old_index_is_not_taken_for_what_is_so_now(tmp_path: Path) -> None:
+def test_from_an_outdated_index_only_the_time_of_the_pass_is_reported(tmp_path: Path) -> None:
     """From an outdated index the metrics report only the time of the last pass; its symptoms are dropped, and each job
     is read from the store.
     """
@@ -139,7 +139,7 @@ def test_an_old_index_is_not_taken_for_what_is_so_now(tmp_path: Path) -> None:
     assert (seen.symptoms, seen.watch_pass) == ((), NOW - FRESH_S - 58)
 
 
-def test_a_copied_stores_index_is_nobodys(tmp_path: Path) -> None:
+def test_the_index_of_a_copied_store_is_ignored(tmp_path: Path) -> None:
     """The index of a copied store is ignored, because it was written by the watch of a different installation."""
     store = LocalStore(tmp_path / "store")
     write_index(store, replace(index_of("sales", started=NOW), installation="another"))

@@ -54,7 +54,7 @@ def passed(job: Registered, at: float) -> JobRow:
     return row
 
 
-def test_a_row_has_what_is_needed_to_act(tmp_path: Path) -> None:
+def test_a_row_shows_lag_last_commit_restarts_and_verified_snapshot(tmp_path: Path) -> None:
     """A row shows lag, last commit, restarts and the newest verified snapshot; a failed drill verifies no snapshot."""
     job = Registered(tmp_path)
     job.runner.life = Life.ALIVE
@@ -107,7 +107,7 @@ def test_an_error_is_remembered_for_a_day(tmp_path: Path) -> None:
     assert passed(job, NOW + 181 + REMEMBERED_S).error is None
 
 
-def test_what_ended_a_driver_or_a_deploy_is_its_error(tmp_path: Path) -> None:
+def test_a_rows_error_is_the_exit_message_or_the_failed_deploys_sentence(tmp_path: Path) -> None:
     """A row's error is the driver's exit message if there is one, and the failed deploy's sentence if the driver has
     reported none.
     """
@@ -135,7 +135,7 @@ def test_a_stopped_and_a_forgotten_job_are_rows_too(tmp_path: Path) -> None:
     assert passed(job, NOW).forgotten
 
 
-def test_a_row_has_what_batches_take_and_whose_release_serves(tmp_path: Path) -> None:
+def test_a_row_shows_batch_time_row_rate_and_who_deployed_the_release(tmp_path: Path) -> None:
     """A row shows the median batch time, the trigger and the row rate of a live driver, none of a dead one, and who
     deployed the current release.
     """
@@ -157,7 +157,7 @@ def test_a_row_has_what_batches_take_and_whose_release_serves(tmp_path: Path) ->
     assert (query.batch_s, query.trigger_s, query.rows_per_s) == (None, None, None)
 
 
-def test_facts_that_an_earlier_version_left_are_read_once_more(tmp_path: Path) -> None:
+def test_incomplete_cached_facts_of_an_earlier_version_are_read_once_more(tmp_path: Path) -> None:
     """Cached facts without an owner, as an earlier version wrote them, are read once more; complete facts cost one
     request that checks whether the journal has grown.
     """

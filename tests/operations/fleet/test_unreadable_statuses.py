@@ -56,7 +56,7 @@ def recover(job: Registered) -> object:
 
 
 @pytest.mark.parametrize("act", [start, deploy, recover])
-def test_what_needs_its_commits_refuses_before_anything_is_on_record(
+def test_start_deploy_and_diagnosis_are_refused_with_an_unreadable_status(
     job: Registered, act: Callable[[Registered], object]
 ) -> None:
     """A start, a deploy and a diagnosis are refused with an unreadable status before anything is recorded. Negative
@@ -71,7 +71,9 @@ def test_what_needs_its_commits_refuses_before_anything_is_on_record(
     assert act(job) is not None
 
 
-def test_without_that_look_a_start_leaves_an_operation_open(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_status_check_a_start_leaves_an_operation_open(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the check of the status, a start leaves an open operation."""
     for module in (starting, Deploy.open.__func__.__globals__):  # type: ignore[attr-defined]
         if isinstance(module, dict):
@@ -82,7 +84,7 @@ def test_without_that_look_a_start_leaves_an_operation_open(job: Registered, mon
     assert job.installation.journal(JOB, "test").state().open_operation is not None
 
 
-def test_a_stop_ends_and_the_status_page_names_the_file(job: Registered) -> None:
+def test_a_stop_succeeds_and_the_overview_names_the_unreadable_status(job: Registered) -> None:
     """A stop succeeds with an unreadable status, because the runner proves the termination, and the overview names the
     unreadable file.
     """
@@ -103,7 +105,7 @@ def test_an_unreadable_status_proves_no_death(job: Registered, life: Life) -> No
     )
 
 
-def test_an_unreadable_status_is_no_word_that_nothing_was_committed(job: Registered) -> None:
+def test_an_unreadable_status_is_not_proof_that_nothing_was_committed(job: Registered) -> None:
     """With a missing checkpoint and an unreadable status, the check for a loss fails rather than assume that nothing
     was committed.
     """

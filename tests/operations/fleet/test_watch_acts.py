@@ -12,7 +12,7 @@ from tests.operations.registered_job import Registered
 
 
 @pytest.mark.parametrize(("until", "begun", "failed"), [(0.0, 4, 2), (60.0, 5, 5)], ids=["one round", "to the end"])
-def test_operations_above_the_limit_take_the_places_that_become_free(
+def test_operations_above_the_limit_continue_as_earlier_ones_finish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: float, begun: int, failed: int
 ) -> None:
     """The watch continues two operations at a time, in order; an operation that fails makes room for the next, and none

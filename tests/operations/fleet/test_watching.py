@@ -120,7 +120,7 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def test_a_job_that_is_down_while_a_fix_waits_for_approval_shows_the_page(house: House) -> None:
+def test_a_waiting_approval_does_not_hide_the_page_about_a_dead_driver(house: House) -> None:
     """A waiting approval does not hide the page about a dead driver. Negative control: while the approved operation
     replaces the driver, ``driver-dead`` is not reported.
     """
@@ -154,7 +154,7 @@ def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:
     assert "Runbook: Nothing serves" in house.told[0].text
 
 
-def test_what_is_frozen_under_a_driver_that_beats_is_a_ticket_from_the_second_pass_on(house: House) -> None:
+def test_a_frozen_process_raises_a_ticket_in_the_second_consecutive_pass(house: House) -> None:
     """A frozen process under a driver that still reports raises an incident only in the second consecutive pass; a pass
     without it restarts the count.
     """
@@ -170,7 +170,7 @@ def test_what_is_frozen_under_a_driver_that_beats_is_a_ticket_from_the_second_pa
 
 
 @pytest.mark.parametrize(("life", "raised"), [(Life.DEAD, ["checkpoint-damaged"]), (Life.ALIVE, [])])
-def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: list[str]) -> None:
+def test_the_truncated_offset_file_of_a_dead_driver_is_reported(house: House, life: Life, raised: list[str]) -> None:
     """A truncated offset file of a dead driver is reported in the first pass, and nothing is started; of a live driver
     it is not, because the driver may be writing.
     """
@@ -200,7 +200,7 @@ def test_two_watches_raise_and_send_once(house: House) -> None:
     assert len(house.told) == 1
 
 
-def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
+def test_without_a_second_decision_two_watches_raise_an_incident_twice(house: House) -> None:
     """Negative control: a watch that does not decide again after reading what the other one wrote raises the incident
     twice.
     """
@@ -244,7 +244,7 @@ def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int
 @pytest.mark.parametrize(
     ("notifier", "forgets", "starts"), [("dies", False, 3), ("works", False, 3), ("works", True, 8)]
 )
-def test_a_pass_that_ends_while_it_sends_remembers_its_starts(
+def test_a_pass_killed_while_sending_keeps_the_limit_of_starts(
     house: House, monkeypatch: pytest.MonkeyPatch, notifier: str, forgets: bool, starts: int
 ) -> None:
     """Passes that are killed while they send a notice keep the limit of starts, like passes that complete. Negative
@@ -269,7 +269,7 @@ def test_a_pass_that_ends_while_it_sends_remembers_its_starts(
     assert begun.count("start") == starts
 
 
-def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: House) -> None:
+def test_a_failing_notifier_is_reported_and_retried_and_delays_no_other(house: House) -> None:
     """A failing notifier is reported in the index and retried until it works, and a second notifier receives each
     notice exactly once.
     """
@@ -291,7 +291,7 @@ def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: Hous
     assert [each.event for each in other] == ["raised"]
 
 
-def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -> None:
+def test_a_job_with_damaged_records_is_reported_and_hides_no_other_job(house: House) -> None:
     """A job with damaged records has a row of its own with the symptom ``journal-unreadable``, and the other jobs are
     still checked.
     """
@@ -306,7 +306,7 @@ def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -
     assert rows[JOB].symptoms == ()
 
 
-def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_explains(house: House) -> None:
+def test_a_missing_checkpoint_is_reported_as_the_cause_of_a_dead_driver(house: House) -> None:
     """For a dead driver with a missing checkpoint the pass reports ``checkpoint-missing`` as the cause, and starts
     nothing.
     """
@@ -317,7 +317,7 @@ def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_expla
     assert house.job.installation.journal(JOB, "test").state().open_operation is None
 
 
-def test_input_of_a_dead_driver_that_cannot_be_looked_for_is_told(house: House) -> None:
+def test_uncheckable_input_of_a_dead_driver_is_reported(house: House) -> None:
     """Input files on gs:// of an open batch are reported as not checked; that alone does not prevent a start."""
     house.job.tree.plan(8)
     log = house.job.directory / "sources" / "0" / "8"
@@ -328,7 +328,7 @@ def test_input_of_a_dead_driver_that_cannot_be_looked_for_is_told(house: House) 
     assert any(line.startswith("would start sales") for line in report.lines)
 
 
-def test_local_input_of_another_machines_driver_is_not_taken_for_gone(house: House) -> None:
+def test_local_input_of_a_driver_elsewhere_is_not_reported_as_missing(house: House) -> None:
     """Local input of a driver on a different machine is not reported as missing, because its disk is not visible here.
     Negative control: without the record of that machine it is reported.
     """
@@ -344,7 +344,7 @@ def test_a_rule_that_is_switched_off_raises_nothing(house: House) -> None:
     assert house.raised() == []
 
 
-def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
+def test_a_dry_run_pass_reports_but_writes_and_sends_nothing(house: House) -> None:
     """A dry run reports the incident and the start that a pass would make, and neither writes records or the index nor
     sends notices.
     """
@@ -356,7 +356,7 @@ def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
     assert house.told == []
 
 
-def test_a_stopped_job_is_left_alone(house: House) -> None:
+def test_the_watch_neither_pages_nor_starts_a_stopped_job(house: House) -> None:
     """The watch raises no incident for a stopped job and does not start it."""
     from streamkeeper.model.records.journal_records import DesiredChanged
 
@@ -376,7 +376,9 @@ def test_a_stopped_job_is_left_alone(house: House) -> None:
         (DriverState.FAILED, 5, "query totals: output t holds batch 9 of v0001, its checkpoint knows up to 7"),
     ],
 )
-def test_what_a_start_cannot_mend_is_not_started(house: House, state: DriverState, code: int, error: str) -> None:
+def test_a_driver_that_a_start_cannot_fix_is_not_started(
+    house: House, state: DriverState, code: int, error: str
+) -> None:
     """A driver that was superseded, was refused, is in a crash loop, or has a sink ahead of its checkpoint raises one
     incident and is not started.
     """
@@ -387,7 +389,7 @@ def test_what_a_start_cannot_mend_is_not_started(house: House, state: DriverStat
     assert house.job.installation.journal(JOB, "test").state().open_operation is None
 
 
-def test_a_late_backup_is_taken(house: House) -> None:
+def test_the_watch_takes_an_overdue_snapshot(house: House) -> None:
     """The watch takes a snapshot of a commit that is older than the objective, records that in the incident, and clears
     the incident in the next pass.
     """
@@ -405,7 +407,7 @@ def test_a_late_backup_is_taken(house: House) -> None:
     assert [each.event for each in house.told][2:] == ["cleared"]
 
 
-def test_an_operation_is_carried_on_only_when_provably_nobody_does(
+def test_an_operation_is_continued_only_if_its_process_is_proven_dead(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watch continues an operation only if its process has provably terminated; it leaves an operation whose
@@ -429,7 +431,7 @@ def test_an_operation_is_carried_on_only_when_provably_nobody_does(
     assert house.raised() == ["operation-open"]
 
 
-def test_a_run_of_a_dag_that_has_ended_carries_nothing_on(house: House) -> None:
+def test_the_watch_continues_a_dag_runs_operation_only_after_the_run_finished(house: House) -> None:
     """The watch continues an operation of a DAG run only if Airflow reports that this run has finished."""
     Deploy.open(house.job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
     note_carrier(house.job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual_1"))
@@ -439,7 +441,7 @@ def test_a_run_of_a_dag_that_has_ended_carries_nothing_on(house: House) -> None:
     assert house.job.installation.journal(JOB, "test").state().operations["op2"].outcome is not None
 
 
-def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> None:
+def test_a_live_read_works_without_an_index_and_with_an_outdated_one(house: House) -> None:
     """A live read shows the present status without an index and beside an outdated one; with an index it costs fewer
     requests.
     """
@@ -465,7 +467,7 @@ def test_a_damaged_index_is_passed_over(house: House) -> None:
     assert house.index().number == 1
 
 
-def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
+def test_a_pass_leaves_a_job_of_a_different_machine_to_its_own_watch(house: House) -> None:
     """A pass on a different machine than the job's raises, clears and sends nothing for it, and keeps its row."""
     house.job.runner.life = Life.ALIVE
     house.make()
@@ -478,7 +480,7 @@ def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
     assert (house.entries, house.told) == ([], [])
 
 
-def test_what_is_open_of_another_machines_job_stays_open(house: House) -> None:
+def test_an_open_incident_of_a_job_elsewhere_stays_open(house: House) -> None:
     """A pass on a different machine leaves the job's open incident open, because it cannot observe whether the cause
     persists.
     """
@@ -489,7 +491,7 @@ def test_what_is_open_of_another_machines_job_stays_open(house: House) -> None:
     assert [each.rule for each in house.index().rows[0].symptoms] == ["driver-dead"]
 
 
-def test_a_job_that_its_own_machine_does_not_look_at_is_a_ticket(house: House) -> None:
+def test_a_job_unobserved_for_ten_minutes_raises_driver_unknown(house: House) -> None:
     """A job that no pass can observe raises ``driver-unknown`` ten minutes after the last pass that could, and not
     earlier; a pass that can observe it restarts the count.
     """
@@ -506,7 +508,7 @@ def test_a_job_that_its_own_machine_does_not_look_at_is_a_ticket(house: House) -
     assert house.raised() == ["driver-unknown"]
 
 
-def test_without_leaving_it_every_pass_elsewhere_raises(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_patience_each_pass_elsewhere_raises_an_incident(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without the ten minutes of patience, the incident is raised each time a pass runs on a
     different machine.
     """
@@ -531,7 +533,7 @@ def test_a_checkpoint_on_another_disk_is_not_missing(house: House) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", ["far-away", ""], ids=["on another machine", "where nobody can look"])
-def test_a_start_that_the_watch_of_another_machine_began_is_its_own(house: House, elsewhere: str) -> None:
+def test_a_start_with_its_driver_elsewhere_is_left_to_that_machines_watch(house: House, elsewhere: str) -> None:
     """A start whose new driver runs on a different machine is left to that machine's watch and is not reported as a
     failure. Negative control: a start whose driver cannot be observed from any machine is given up.
     """

@@ -8,7 +8,7 @@ from streamkeeper.operations.jobs.carriers import Carrier, job_of, note_carrier,
 from streamkeeper.stores.local import LocalStore
 
 
-def test_a_carrier_is_read_as_it_was_noted(tmp_path: Path) -> None:
+def test_reading_a_carrier_returns_the_last_one_noted(tmp_path: Path) -> None:
     """Reading an operation's carrier returns the last one noted, and none if none was noted."""
     store, run = LocalStore(tmp_path), Carrier(dag="streaming_deploy", run="manual__1", group="deploy_sales")
     assert read_carrier(store, "sales", "op") is None

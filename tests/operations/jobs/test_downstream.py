@@ -55,7 +55,7 @@ def readers(job: Registered, *rows: JobRow, sink: SinkDescription = FILES) -> Re
         ("s3a://out/totals", False),
     ],
 )
-def test_a_source_reads_an_output_where_it_is_or_lies_below_it(job: Registered, location: str, reads: bool) -> None:
+def test_a_source_at_or_below_the_output_counts_as_a_reader(job: Registered, location: str, reads: bool) -> None:
     """A source counts as a reader if its location is the output or lies below it; a location beside or above the output
     does not count.
     """
@@ -66,12 +66,12 @@ def test_a_source_reads_an_output_where_it_is_or_lies_below_it(job: Registered, 
     assert found.unknown == ()
 
 
-def test_topics_are_no_files(job: Registered) -> None:
+def test_a_kafka_topic_named_like_the_output_is_not_a_reader(job: Registered) -> None:
     """A Kafka source whose topic has the same name as the output folder does not count as a reader."""
     assert readers(job, reading(job, "copies", "/out/totals", kind="kafka")).found == ()
 
 
-def test_itself_and_the_forgotten_are_not_asked(job: Registered) -> None:
+def test_the_job_itself_and_forgotten_jobs_are_not_readers(job: Registered) -> None:
     """The job itself, forgotten jobs and jobs that never had a driver do not count as readers. Negative control: a
     running job does.
     """
@@ -80,7 +80,7 @@ def test_itself_and_the_forgotten_are_not_asked(job: Registered) -> None:
     assert [each.job for each in readers(job, *rows, never).found] == ["copies"]
 
 
-def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
+def test_jobs_without_a_readable_description_are_reported_as_unknown(job: Registered) -> None:
     """Jobs whose description is missing or damaged are reported as unknown, and the other readers are found."""
     rows = [reading(job, name, "/out/totals") for name in ("copies", "damaged", "gone")]
     job.installation.store.replace("control/damaged/d/manifests.json", b"{")
@@ -91,7 +91,9 @@ def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
     assert found.unknown[1] == "gone: the description by its driver no longer exists"
 
 
-def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_above_the_limit_are_not_read_and_the_count_is_reported(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If there are more jobs than the limit, the rest is not read, and the result states how many of how many were
     checked.
     """
@@ -113,12 +115,14 @@ def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, mon
         ),
     ],
 )
-def test_an_output_nobody_can_follow_is_told(job: Registered, sink: SinkDescription, told: str) -> None:
+def test_readers_of_a_table_or_secret_location_are_reported_as_unknown(
+    job: Registered, sink: SinkDescription, told: str
+) -> None:
     """For a table, or for an output whose location is a secret, the readers are reported as unknown."""
     assert readers(job, reading(job, "copies", "/out/totals"), sink=sink) == Readers(unknown=(told,))
 
 
-def test_without_a_pass_of_the_watch_nobody_is_known(job: Registered) -> None:
+def test_without_a_watch_pass_the_readers_are_reported_as_unknown(job: Registered) -> None:
     """Without a pass of the watch the readers are reported as unknown rather than as none."""
     (told,) = find_readers(job.installation, None, JOB, {QUERY: FILES}).unknown
     assert "the watch has made no pass" in told

@@ -50,7 +50,7 @@ def finished(job: Registered, *handover: Record) -> None:
 @pytest.mark.parametrize(
     ("relieved", "known"), [(True, True), (False, False)], ids=["", "control: nobody was relieved"]
 )
-def test_an_ending_says_what_was_decided_what_differs_and_how_long_it_took(
+def test_the_outcome_contains_verdict_transitions_and_handover_time(
     tmp_path: Path, relieved: bool, known: bool
 ) -> None:
     """The outcome contains the verdict, the transitions and the compared output; it contains a handover time only if a

@@ -59,7 +59,7 @@ def shown(job: Registered) -> list[str]:
     return [row.job for row in look_now(job.installation, now=time.time()).rows if not row.forgotten]
 
 
-def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
+def test_forgetting_a_job_keeps_and_lists_all_its_data(job: Registered) -> None:
     """Forgetting a job changes no byte of its checkpoint, snapshots, output and records, lists what is kept, and adds
     one journal entry; forgetting it a second time adds none.
     """
@@ -89,7 +89,7 @@ def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
         (OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()), OperationOpen, "op2"),
     ],
 )
-def test_what_serves_or_is_under_way_is_not_forgotten(
+def test_a_job_that_runs_or_has_an_open_operation_cannot_be_forgotten(
     job: Registered, record: Record, kind: type[Exception], told: str
 ) -> None:
     """A job that is not stopped or has an open operation cannot be forgotten; the refusal names what to do first, and
@@ -102,7 +102,7 @@ def test_what_serves_or_is_under_way_is_not_forgotten(
     assert job.installation.journal(JOB, "test").state().number == number
 
 
-def test_a_driver_that_is_not_proven_dead_keeps_a_job(tmp_path: Path) -> None:
+def test_a_job_whose_driver_is_not_proven_dead_cannot_be_forgotten(tmp_path: Path) -> None:
     """A job whose driver is not proven dead cannot be forgotten, and forgetting an unknown name writes nothing."""
     made = Registered(tmp_path)
     made.record(STOPPED)
@@ -113,7 +113,7 @@ def test_a_driver_that_is_not_proven_dead_keeps_a_job(tmp_path: Path) -> None:
     assert [*made.installation.store.list("registry/sails/")] == []
 
 
-def test_a_forgotten_job_is_out_of_sight(job: Registered) -> None:
+def test_a_forgotten_job_disappears_from_list_metrics_and_incidents(job: Registered) -> None:
     """A forgotten job disappears from the list and the metrics, and its incidents are cleared. Negative control:
     before, it appears in all of them.
     """
@@ -155,7 +155,7 @@ def deploy(job: Registered, kind: RequestKind | None = None, **fields: Any) -> o
     ],
     ids=["deploy", "dry run", "rollback", "start"],
 )
-def test_its_name_is_refused_with_words_about_its_checkpoint(
+def test_a_deploy_of_a_forgotten_job_is_refused_because_of_its_old_checkpoint(
     job: Registered, again: Callable[[Registered], object]
 ) -> None:
     """A deploy, dry run, rollback or start of a forgotten job is refused with a message about its old checkpoint and
@@ -171,7 +171,7 @@ def test_its_name_is_refused_with_words_about_its_checkpoint(
     assert job.installation.journal(JOB, "test").state().number == number
 
 
-def test_without_that_look_its_old_checkpoint_is_gone_on_from(job: Registered) -> None:
+def test_a_stopped_but_not_forgotten_job_is_deployed_without_refusal(job: Registered) -> None:
     """Negative control: a job that is stopped but not forgotten is deployed without a refusal."""
     deploy(job)
     assert job.installation.journal(JOB, "test").state().open_operation is not None
@@ -182,7 +182,7 @@ def forget_and_count(job: Registered) -> int:
     return job.installation.journal(JOB, "test").state().number
 
 
-def test_who_revives_it_gets_it_back(job: Registered) -> None:
+def test_a_deploy_with_revive_makes_a_forgotten_job_visible(job: Registered) -> None:
     """A deploy with ``revive`` makes a forgotten job visible again, whatever the outcome; a dry run leaves it
     forgotten.
     """
@@ -200,7 +200,7 @@ def test_who_revives_it_gets_it_back(job: Registered) -> None:
         forget(job)
 
 
-def test_a_job_without_a_checkpoint_is_deployed_again_as_it_is(job: Registered) -> None:
+def test_a_forgotten_job_without_a_checkpoint_is_deployed_without_revival(job: Registered) -> None:
     """A forgotten job without a checkpoint is deployed again without a revival, because there is no state that it could
     continue by accident.
     """

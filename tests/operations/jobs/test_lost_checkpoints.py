@@ -63,7 +63,7 @@ def assess(job: Registered, site: Installation | None = None, operation: str = "
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> None:
+def test_a_deploy_onto_a_lost_checkpoint_is_refused_at_its_assessment(job: Registered, how: str) -> None:
     """A deploy onto a lost checkpoint is refused at its assessment, before anything is drained, and the sentence names
     the directory.
     """
@@ -76,7 +76,7 @@ def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> Non
     assert str(job.directory) in found.sentence
 
 
-def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_loss_check_a_missing_checkpoint_resumes(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without the check for a loss, a missing checkpoint has the verdict RESUME, and the query would
     start from scratch.
     """
@@ -86,7 +86,7 @@ def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registered, how: str) -> None:
+def test_backup_and_prune_leave_a_lost_checkpoint_alone(job: Registered, how: str) -> None:
     """A backup of a lost checkpoint is refused, so that its series gets no foreign snapshot, and a prune removes
     nothing of it.
     """
@@ -101,7 +101,7 @@ def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registere
 
 
 @pytest.mark.parametrize("how", LOSSES[1:])
-def test_fsck_knows_what_was_recorded_of_a_checkpoint(
+def test_fsck_with_the_journal_reports_a_lost_checkpoint(
     job: Registered, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """With the journal at hand ``fsck`` reports ``checkpoint-lost`` for a checkpoint that started from scratch; without
@@ -118,7 +118,7 @@ def test_fsck_knows_what_was_recorded_of_a_checkpoint(
     assert "checkpoint-lost" not in CliRunner().invoke(app, ["fsck", str(job.directory)]).output
 
 
-def test_a_restore_is_the_way_out(job: Registered) -> None:
+def test_after_a_restore_of_a_lost_checkpoint_a_deploy_resumes(job: Registered) -> None:
     """After a restore of the lost checkpoint, a deploy is assessed as RESUME."""
     job.take()
     lose(job.directory, "missing")
@@ -127,7 +127,7 @@ def test_a_restore_is_the_way_out(job: Registered) -> None:
     assert assess(job).verdict is Verdict.RESUME
 
 
-def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -> None:
+def test_a_version_is_found_under_its_recorded_root_after_the_home_changed(job: Registered, tmp_path: Path) -> None:
     """With a different home or root of checkpoints over the same store, the version is found under its recorded root,
     and the report has the finding ``checkpoint-elsewhere``.
     """
@@ -149,7 +149,7 @@ def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -
     assert '"rule":"checkpoint-elsewhere"' in read_object(site.store, JOB, "reports", found.report, ".json").decode()
 
 
-def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registered, tmp_path: Path) -> None:
+def test_a_version_without_a_recorded_root_is_refused_under_a_different_root(job: Registered, tmp_path: Path) -> None:
     """A version without a recorded root, as in older journals, is refused under a root that does not contain its
     batches.
     """
@@ -159,7 +159,7 @@ def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registere
     assert f"{tmp_path}/other/sales/totals/v0001 is missing" in found.sentence
 
 
-def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Registered) -> None:
+def test_a_missing_checkpoint_of_a_removed_query_does_not_refuse_the_deploy(job: Registered) -> None:
     """The missing checkpoint of a query that the release no longer contains does not refuse the deploy."""
     manifest = replace(STATEFUL, query="other")
     digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
@@ -174,7 +174,7 @@ def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Register
     assert "checkpoint-lost" not in found.sentence
 
 
-def test_nobody_is_appointed_in_the_checkpoint_of_the_one_that_was_copied(job: Registered) -> None:
+def test_a_copied_installation_appoints_no_instance_in_an_original_checkpoint(job: Registered) -> None:
     """In a copied installation no instance, not even the fallback of an operation that was in progress, is appointed in
     a checkpoint of the original installation.
     """

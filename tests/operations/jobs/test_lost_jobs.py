@@ -82,7 +82,7 @@ def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypa
 
 
 @pytest.mark.parametrize("left", ["index", "control", "incidents", "carriers"])
-def test_any_record_that_is_left_names_it(job: Registered, left: str) -> None:
+def test_a_job_with_a_lost_journal_is_identified_by_any_remaining_record(job: Registered, left: str) -> None:
     """The index, the driver's records, an incident or a carrier alone identifies a job whose journal is lost; an empty
     folder identifies none.
     """
@@ -102,7 +102,7 @@ def test_any_record_that_is_left_names_it(job: Registered, left: str) -> None:
         job_overview(job.installation, JOB)
 
 
-def test_a_job_that_is_deployed_meanwhile_is_not_lost(job: Registered) -> None:
+def test_a_job_first_deployed_during_a_pass_is_not_reported_as_lost(job: Registered) -> None:
     """A job that is first deployed after a pass has listed the jobs is not reported as lost, because its journal exists
     before its driver's records. Negative control: without the journal it is.
     """
@@ -112,7 +112,7 @@ def test_a_job_that_is_deployed_meanwhile_is_not_lost(job: Registered) -> None:
     assert set(find_lost_jobs(job.installation, [], {})) == {JOB}
 
 
-def test_a_journal_that_is_gone_from_its_folder_is_lost_too(job: Registered) -> None:
+def test_a_job_whose_journal_was_deleted_from_its_folder_is_lost(job: Registered) -> None:
     """A job whose journal was deleted while its other registry files remain is reported as lost."""
     passed(job)
     shutil.rmtree(store_of(job) / "registry" / JOB / "journal")
@@ -120,7 +120,9 @@ def test_a_journal_that_is_gone_from_its_folder_is_lost_too(job: Registered) -> 
     assert [each.rule for each in row.symptoms] == ["journal-lost"]
 
 
-def test_without_that_look_it_is_in_no_list(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_search_for_lost_jobs_the_job_is_in_no_list(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the search for lost jobs, the job appears in no list and nothing is reported."""
     passed(job)
     lose(job)
@@ -129,7 +131,7 @@ def test_without_that_look_it_is_in_no_list(job: Registered, monkeypatch: pytest
     assert (index.rows, recorded_jobs(job.installation)) == ((), [])
 
 
-def test_what_was_wrong_before_stays_open(job: Registered) -> None:
+def test_incidents_opened_before_the_journal_was_lost_stay_open(job: Registered) -> None:
     """Incidents that were open before the journal was lost stay open, because the job can no longer be checked."""
     job.record(DesiredChanged(serve=True, requested_by="ann", reason="a test"))
     run_pass(WatchPass(installation=job.installation, acts=False))
@@ -140,7 +142,7 @@ def test_what_was_wrong_before_stays_open(job: Registered) -> None:
     assert set(IncidentLog(job.installation.store, JOB).state().open) == before | {"journal-lost/-"}
 
 
-def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
+def test_a_deploy_or_push_of_a_job_with_a_lost_journal_is_refused(job: Registered, tmp_path: Path) -> None:
     """A deploy or a push of a job whose journal is lost is refused, because it would create a first entry and read all
     input a second time; the diagnosis offers no action.
     """
@@ -156,7 +158,7 @@ def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
     assert recorded_jobs(job.installation) == []
 
 
-def test_a_job_that_nobody_wants_ends_the_page(job: Registered) -> None:
+def test_a_lost_job_without_any_records_is_no_longer_paged(job: Registered) -> None:
     """Once the other records of the job are removed too, the job is unknown and no longer paged; a forgotten job is
     never paged.
     """

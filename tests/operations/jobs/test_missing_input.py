@@ -94,7 +94,7 @@ def gone(inputs: Path, clause: str = "1 of 1") -> str:
     return f"loses rows: {clause} files that were read since are missing, such as {inputs}/f8.json"
 
 
-def test_a_restore_whose_input_is_there_asks_for_nothing(job: Registered, inputs: Path) -> None:
+def test_a_restore_with_complete_input_needs_no_acceptance(job: Registered, inputs: Path) -> None:
     """A restore needs no acceptance while the files that were read after the snapshot exist; earlier files may be
     deleted, because the snapshot contains their results.
     """
@@ -104,7 +104,7 @@ def test_a_restore_whose_input_is_there_asks_for_nothing(job: Registered, inputs
     assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
 
 
-def test_a_restore_over_input_that_is_gone_needs_an_acceptance(job: Registered, inputs: Path) -> None:
+def test_a_restore_over_deleted_input_needs_an_accepted_loss(job: Registered, inputs: Path) -> None:
     """A restore over deleted input names the files and needs an accepted loss; the acceptance is recorded with the
     restored version and does not cover a later restore.
     """
@@ -130,7 +130,7 @@ def test_a_restore_over_input_that_is_gone_needs_an_acceptance(job: Registered, 
         restore_version(job.installation, JOB, QUERY, snapshot)
 
 
-def test_a_restore_that_does_not_look_at_its_input_promises_rows_that_are_gone(
+def test_without_the_input_check_a_restore_promises_rows_of_deleted_files(
     job: Registered, inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the check of its input, the restore promises to write rows whose file is deleted."""
@@ -141,7 +141,7 @@ def test_a_restore_that_does_not_look_at_its_input_promises_rows_that_are_gone(
     assert not (inputs / "f8.json").exists()
 
 
-def test_files_that_cannot_be_looked_for_count_as_a_loss(job: Registered, inputs: Path) -> None:
+def test_input_files_that_cannot_be_checked_count_as_a_loss(job: Registered, inputs: Path) -> None:
     """Input files that cannot be checked, such as files on gs://, count as a possible loss in a restore and in a
     recovery.
     """
@@ -155,7 +155,7 @@ def test_files_that_cannot_be_looked_for_count_as_a_loss(job: Registered, inputs
     assert "1 of 1 files that were read since are not checked" in price.lost
 
 
-def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
+def test_only_approvers_can_accept_the_loss_of_a_restore(tmp_path: Path, inputs: Path) -> None:
     """Only the release's approvers can accept the loss of a restore."""
     job = Registered(tmp_path, approvers=("bob",))
     read_from(job.directory, inputs)
@@ -172,7 +172,7 @@ def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
     ("kind", "options", "lost"),
     [("kafka", {}, ""), ("kafka", {"failondataloss": "false"}, "may lose rows"), ("file", {}, "may lose rows")],
 )
-def test_what_is_not_known_counts_as_a_loss_unless_the_reader_reports_it(
+def test_unknown_input_counts_as_a_loss_unless_the_reader_fails_on_it(
     kind: str, options: dict[str, str], lost: str
 ) -> None:
     """Unknown input counts as a possible loss, except for Kafka without ``failondataloss=false``, whose reader fails on
@@ -213,7 +213,7 @@ def roll_back(job: Registered, operation: str, **request: Any) -> Assessed:
     return found
 
 
-def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
+def test_a_rollback_over_deleted_input_needs_an_accepted_loss(
     tmp_path: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rollback over deleted input is refused with the query, the files and the way out unless the loss is accepted.
@@ -241,7 +241,7 @@ def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
 
 
 @pytest.mark.parametrize("rebuild", [True, False], ids=["a chosen rebuild", "a switch"])
-def test_a_rebuild_whose_input_is_gone_is_refused_before_anything_is_begun(
+def test_a_rebuild_with_deleted_input_is_refused_at_the_assessment(
     job: Registered, inputs: Path, rebuild: bool
 ) -> None:
     """A rebuild with a deleted input file is refused at the assessment, whether a person chose it or the verdict
@@ -264,7 +264,7 @@ def test_a_rebuild_whose_input_is_gone_is_refused_before_anything_is_begun(
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["by the cutover snapshot", "by its last batch"])
-def test_what_an_automatic_way_back_loses_is_found(tmp_path: Path, inputs: Path, named: bool) -> None:
+def test_a_fallback_reports_input_files_deleted_since_the_cutover(tmp_path: Path, inputs: Path, named: bool) -> None:
     """A fallback reports the input files that were read since the cutover and then deleted, and reports nothing while
     they exist.
     """
@@ -281,7 +281,7 @@ def test_what_an_automatic_way_back_loses_is_found(tmp_path: Path, inputs: Path,
     }
 
 
-def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path: Path) -> None:
+def test_a_fallback_from_a_version_never_opened_loses_nothing(tmp_path: Path) -> None:
     """A fallback from a version that its candidate never opened loses nothing."""
     job = Registered(tmp_path)
     job.record(replace(job.version("v0002"), serves=False))
@@ -290,7 +290,7 @@ def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path:
     assert missing_to_fall_back(job.installation, state, state.operations["op2"]) == {}
 
 
-def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: Path, inputs: Path) -> None:
+def test_a_fallback_checks_its_input_before_it_returns_to_the_old_release(tmp_path: Path, inputs: Path) -> None:
     """A fallback checks its input first: with a deleted file the operation fails and the candidate's release stays the
     current one; with the file it returns to the old release.
     """
@@ -311,7 +311,7 @@ def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: P
         assert deploy.state.serving_release == "r0002"
 
 
-def test_a_fall_back_without_the_snapshot_that_it_needs_ends(tmp_path: Path) -> None:
+def test_a_fallback_without_its_snapshot_fails_with_both_errors(tmp_path: Path) -> None:
     """A fallback without the snapshot that it needs fails with both errors, because a person must act, rather than
     repeat the failed step forever.
     """
@@ -347,9 +347,7 @@ def fails_in_probation(job: Registered) -> None:
 
 
 @pytest.mark.parametrize("way", [Transition.RESTORE, Transition.RETURN])
-def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
-    tmp_path: Path, inputs: Path, way: Transition
-) -> None:
+def test_files_deleted_while_the_old_driver_runs_stop_a_restore(tmp_path: Path, inputs: Path, way: Transition) -> None:
     """Files that are deleted after the announcement, while the old driver still runs, stop a restore or a return unless
     a person has accepted the loss. Negative control: a transition that replays nothing needs no file.
     """

@@ -42,7 +42,7 @@ def down(_: Message) -> None:
 
 
 @pytest.mark.parametrize("names", [("hook", "mail"), ("mail", "hook")])
-def test_a_notifier_that_fails_keeps_nothing_from_the_others(log: IncidentLog, names: tuple[str, str]) -> None:
+def test_a_failing_notifier_does_not_delay_the_others(log: IncidentLog, names: tuple[str, str]) -> None:
     """A failing notifier does not delay the others: they receive every page once, in order, and the failing one is
     tried once in each pass.
     """
@@ -55,7 +55,7 @@ def test_a_notifier_that_fails_keeps_nothing_from_the_others(log: IncidentLog, n
     assert [notice.sent for notice in log.state().unsent] == [("mail",)] * 4
 
 
-def test_a_notifier_that_answers_again_gets_all_in_order(log: IncidentLog) -> None:
+def test_a_recovered_notifier_receives_all_pages_once_in_order(log: IncidentLog) -> None:
     """A notifier that works again after a failure receives all pages once, in order. Negative control: after a failure
     in the middle it receives no later page first.
     """
@@ -107,7 +107,7 @@ def answer() -> Iterator[Event]:
     event.set()
 
 
-def test_a_notifier_that_hangs_costs_one_wait_and_nobody_else(log: IncidentLog, answer: Event) -> None:
+def test_a_hanging_notifier_is_abandoned_for_the_pass_and_delays_no_other(log: IncidentLog, answer: Event) -> None:
     """A hanging notifier is given up after its time limit and not tried again in the same pass, and the other notifier
     receives every page.
     """
@@ -141,7 +141,7 @@ def test_all_notices_of_a_pass_have_one_deadline(log: IncidentLog) -> None:
     assert log.state().unsent == ()
 
 
-def test_after_that_deadline_nothing_is_sent(log: IncidentLog) -> None:
+def test_after_the_deadline_of_a_pass_no_notice_is_sent(log: IncidentLog) -> None:
     """After the deadline no message is sent, because it would count as failed and be sent a second time in the next
     pass.
     """
@@ -153,7 +153,7 @@ def test_after_that_deadline_nothing_is_sent(log: IncidentLog) -> None:
     assert [notice.sent for notice in log.state().unsent] == [()]
 
 
-def test_what_a_notifier_raises_in_time_is_raised_as_it_is(log: IncidentLog) -> None:
+def test_the_time_limit_does_not_change_a_notifiers_error(log: IncidentLog) -> None:
     """The time limit does not change a notifier's error, and a KeyboardInterrupt is not treated as a failure of the
     notifier.
     """

@@ -35,7 +35,7 @@ def job(tmp_path: Path) -> Registered:
     return Registered(tmp_path)
 
 
-def test_a_recorded_end_counts_for_every_look(job: Registered) -> None:
+def test_a_recorded_termination_makes_a_driver_dead_in_every_observation(job: Registered) -> None:
     """A recorded termination makes a driver dead in every kind of observation, whatever the runner sees. Negative
     control: without the record it is alive.
     """
@@ -93,7 +93,7 @@ class EndingRunner(RestingRunner):
         return seen
 
 
-def test_a_driver_that_ends_during_the_look_has_its_report(job: Registered) -> None:
+def test_a_driver_that_terminates_during_an_observation_is_shown_as_finished(job: Registered) -> None:
     """A driver that terminates during the observation is shown as FINISHED, because its exit record is read last.
     Negative control: in the reverse order it is shown as FAILED.
     """

@@ -63,7 +63,7 @@ def move(job: Registered, last: int, at: int) -> None:
         log.write_text(text.replace('"timestamp": 1,', f'"timestamp": {at * 1000},'))
 
 
-def test_files_that_are_too_old_are_listed_and_named_in_every_estimate(job: Registered, tmp_path: Path) -> None:
+def test_files_that_are_too_old_are_listed_and_counted_in_the_estimates(job: Registered, tmp_path: Path) -> None:
     """A file of 20 days ago counts in the estimates of a replay and of a rebuild, one of 40 days ago only in that of a
     rebuild; both are listed, and a new file is not.
     """
@@ -84,7 +84,9 @@ def test_files_that_are_too_old_are_listed_and_named_in_every_estimate(job: Regi
     assert again.startswith("reads 9 files again and 2 files that were too old to be read so far;")
 
 
-def test_without_that_look_the_estimates_name_none(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_search_for_old_files_the_estimates_name_none(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the search for old files the estimate equals that of a job without any."""
     clean = diagnose_job(job.installation, JOB, chosen=[QUERY]).option(RecoveryAction.REBUILD).prices[0].read
     put(Path(job.installation.settings.checkpoints).parent / "in" / "late.json", NOW_S - 20 * DAY_S)

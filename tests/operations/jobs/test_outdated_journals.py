@@ -106,7 +106,9 @@ DOORS = [start, deploy, dry_run, roll_back, restore, back_up, fall_back]
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_every_door_refuses_it(job: Registered, door: Callable[[Registered], None]) -> None:
+def test_every_operation_is_refused_with_an_outdated_journal(
+    job: Registered, door: Callable[[Registered], None]
+) -> None:
     """With an outdated journal a start, a deploy, a dry run, a rollback, a restore, a backup and a fallback are
     refused, and no instance is appointed.
     """
@@ -121,7 +123,7 @@ def test_every_door_refuses_it(job: Registered, door: Callable[[Registered], Non
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_without_that_look_every_door_opens(
+def test_without_the_newer_claim_check_an_outdated_journal_is_accepted(
     job: Registered, door: Callable[[Registered], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the check for newer claims, every operation is accepted by the outdated journal."""
@@ -147,7 +149,7 @@ def test_a_journal_that_knows_its_claims_is_not_refused(job: Registered) -> None
     assert outdated.find_outdated(site, site.journal(JOB, "test").state()) == ""
 
 
-def test_a_claim_that_is_made_meanwhile_is_not_newer(job: Registered) -> None:
+def test_a_claim_made_after_the_journal_was_read_is_not_newer(job: Registered) -> None:
     """A claim that a starting driver makes after the journal was read does not make the journal outdated. Negative
     control: without its journal entry the same claim does.
     """
@@ -170,7 +172,9 @@ def test_a_claim_that_is_made_meanwhile_is_not_newer(job: Registered) -> None:
     ],
     ids=["version", "instance"],
 )
-def test_an_equal_epoch_of_another_writer_is_newer_too(tmp_path: Path, claim: EpochClaim, told: str) -> None:
+def test_a_claim_of_a_different_writer_with_an_equal_epoch_is_newer(
+    tmp_path: Path, claim: EpochClaim, told: str
+) -> None:
     """A claim with an equal epoch but an unknown version, or a different instance, makes the journal outdated."""
     job = Registered(tmp_path)
     leave_claim(claims(job), claim)
@@ -178,7 +182,7 @@ def test_an_equal_epoch_of_another_writer_is_newer_too(tmp_path: Path, claim: Ep
         deploy(job)
 
 
-def test_an_epoch_is_claimed_once_beside_a_checkpoint(job: Registered) -> None:
+def test_two_drivers_cannot_claim_the_same_epoch_of_a_checkpoint(job: Registered) -> None:
     """Of two drivers with the same epoch the second is refused, and a repeated claim by the first one is accepted."""
     leave_claim(claims(job), NEWER)
     leave_claim(claims(job), NEWER)
@@ -198,7 +202,7 @@ def test_only_the_newest_claims_are_kept(job: Registered) -> None:
     assert newest.epoch == 29
 
 
-def test_a_prune_removes_nothing_of_it(job: Registered) -> None:
+def test_a_prune_removes_nothing_of_a_job_with_an_outdated_journal(job: Registered) -> None:
     """A prune removes nothing of a job with an outdated journal, and reports the job."""
     leave_claim(claims(job), NEWER)
     run = plan_prune(job.installation)
@@ -206,7 +210,7 @@ def test_a_prune_removes_nothing_of_it(job: Registered) -> None:
     assert any("the journal of job sales is older than what was written" in told for told in run.untold)
 
 
-def test_recover_names_it_before_anything_else(job: Registered) -> None:
+def test_the_diagnosis_of_an_outdated_journal_offers_no_action(job: Registered) -> None:
     """The diagnosis of a job with an outdated journal names that cause, offers no action and advises a rebuild of the
     registry.
     """
@@ -224,7 +228,7 @@ def pass_of(job: Registered) -> FleetIndex:
     return index
 
 
-def test_the_watch_pages_and_starts_nothing(job: Registered) -> None:
+def test_the_watch_pages_an_outdated_journal_and_starts_nothing(job: Registered) -> None:
     """The watch pages a dead driver with an outdated journal under the rule ``journal-outdated`` and starts nothing."""
     leave_claim(claims(job), NEWER)
     report = run_pass(WatchPass(installation=job.installation))
@@ -234,7 +238,9 @@ def test_the_watch_pages_and_starts_nothing(job: Registered) -> None:
     assert not [line for line in report.lines if "starts" in line or "could not" in line], report.lines
 
 
-def test_without_that_look_the_watch_starts_it(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_newer_claim_check_the_watch_begins_a_start(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the check for newer claims, the same pass begins a start from v0001."""
     leave_claim(claims(job), NEWER)
     monkeypatch.setattr(outdated, "find_newer", lambda *_: "")
@@ -262,7 +268,7 @@ def test_the_watch_knows_a_journal_that_has_lost_entries(job: Registered) -> Non
     assert "journal-outdated" not in [each.rule for each in pass_of(job).rows[0].symptoms]
 
 
-def test_a_rebuild_says_how_and_then_knows_every_claim(job: Registered) -> None:
+def test_a_rebuild_without_the_outdated_journal_continues_above_every_claim(job: Registered) -> None:
     """A rebuild refuses an outdated journal and states how to move it away; without that journal it continues from the
     claimed version, above its epoch.
     """

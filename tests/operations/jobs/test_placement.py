@@ -78,7 +78,7 @@ def entries(job: Registered) -> int:
 
 
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-def test_every_verb_is_refused_before_anything_is_on_record(
+def test_every_command_for_a_driver_on_a_different_machine_is_refused(
     job: Registered, verb: Callable[[Registered], object]
 ) -> None:
     """Each command is refused with the driver, its machine and both ways out, before anything is recorded or
@@ -94,7 +94,7 @@ def test_every_verb_is_refused_before_anything_is_on_record(
     assert entries(job) == before
 
 
-def test_a_stated_death_lets_another_machine_go_on_in_a_copy(job: Registered) -> None:
+def test_after_a_stated_termination_the_refusal_names_the_copy_as_way_out(job: Registered) -> None:
     """After a stated termination a start is still refused, and the refusal names the way to continue in a copy of the
     checkpoint.
     """
@@ -115,7 +115,7 @@ def planned(job: Registered) -> Deploy:
     return Deploy.load(job.installation, JOB, "op2")
 
 
-def test_an_open_operation_of_another_machine_is_not_given_up(job: Registered) -> None:
+def test_an_open_operation_of_a_different_machine_is_not_abandoned(job: Registered) -> None:
     """Advancing an operation whose candidate runs on a different machine is refused at every step and records nothing;
     on its own machine the operation continues.
     """
@@ -129,7 +129,7 @@ def test_an_open_operation_of_another_machine_is_not_given_up(job: Registered) -
     assert deploy.advance(Step.STANDBY).kind is ProgressKind.WAITING
 
 
-def test_without_that_a_task_on_the_wrong_machine_ends_the_deploy(
+def test_without_the_machine_check_a_healthy_candidate_falls_back(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the check of the machine, the operation falls back although its candidate is
@@ -140,7 +140,7 @@ def test_without_that_a_task_on_the_wrong_machine_ends_the_deploy(
     assert deploy.advance(Step.STANDBY).kind is ProgressKind.FALLING_BACK
 
 
-def test_an_operation_that_is_over_may_be_told_anywhere(job: Registered) -> None:
+def test_a_finished_operation_can_be_read_on_any_machine(job: Registered) -> None:
     """A finished operation can be read on any machine, because its outcome is recorded."""
     assert Deploy.load(job.installation, JOB, "op").advance(Step.FALL_BACK).kind is ProgressKind.ENDED
 
@@ -156,7 +156,7 @@ def moved(tmp_path: Path) -> Registered:
     return job
 
 
-def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> None:
+def test_a_checkpoint_on_a_different_machines_disk_is_not_started(moved: Registered) -> None:
     """A deploy or a start of a checkpoint on a different machine's disk is refused with the directory and both
     machines, and nothing is recorded.
     """
@@ -168,7 +168,9 @@ def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> Non
     assert entries(moved) == before
 
 
-def test_without_that_it_would_be_started_for_nothing(moved: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_placement_check_a_start_without_checkpoint_is_recorded(
+    moved: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: without the check of the placement, the start is recorded although its driver would find no
     checkpoint.
     """
@@ -177,7 +179,7 @@ def test_without_that_it_would_be_started_for_nothing(moved: Registered, monkeyp
     assert moved.installation.journal(JOB, "test").state().open_operation is not None
 
 
-def test_a_backup_here_says_whose_disk_it_is(moved: Registered) -> None:
+def test_a_backup_of_a_checkpoint_elsewhere_is_refused_with_its_machine(moved: Registered) -> None:
     """A backup, and the check of its lateness, are refused with the name of the machine whose disk contains the
     checkpoint.
     """
@@ -187,7 +189,7 @@ def test_a_backup_here_says_whose_disk_it_is(moved: Registered) -> None:
             look()
 
 
-def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
+def test_a_missing_checkpoint_without_a_process_record_is_reported_as_damaged(moved: Registered) -> None:
     """Negative control: a missing checkpoint without a process record, or with a record of this machine, is reported as
     damaged.
     """
@@ -200,13 +202,13 @@ def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
         moved.write_process(this_machine().host)
 
 
-def test_what_is_there_is_nobody_elses(moved: Registered) -> None:
+def test_a_checkpoint_directory_on_a_shared_mount_passes_the_placement_check(moved: Registered) -> None:
     """A checkpoint directory that exists here, such as one on a shared mount, passes the check of the placement."""
     moved.directory.mkdir()
     check_placement(moved.installation, moved.installation.journal(JOB, "test").state())
 
 
-def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> None:
+def test_check_prune_and_diagnosis_name_the_machine_of_the_checkpoint(moved: Registered) -> None:
     """The findings, the prune and the diagnosis name the machine that wrote the checkpoint, and a recovery can still
     restore a snapshot here.
     """
@@ -221,7 +223,9 @@ def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> 
     assert found.option(RecoveryAction.RESTORE).possible
 
 
-def test_a_dry_run_of_a_new_job_has_its_place_on_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_home_of_a_dry_run_is_found_only_on_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The temporary home of a dry run is found on its own machine, even after a change of the host name; on a different
     machine the command is refused and creates nothing.
     """

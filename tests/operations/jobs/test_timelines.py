@@ -47,7 +47,7 @@ def operate(
         job.record(OperationFinished(operation=name, outcome=outcome, sentence=f"{name} is over"))
 
 
-def test_an_operation_says_who_wanted_what_why_and_what_became_of_it(job: Registered) -> None:
+def test_a_row_shows_an_operations_requester_reason_release_and_outcome(job: Registered) -> None:
     """A row of an operation shows its kind, its requester, the reason, the release, the outcome and how long it
     took.
     """
@@ -76,13 +76,13 @@ def test_an_operation_says_who_wanted_what_why_and_what_became_of_it(job: Regist
         (Recovery(action=RecoveryAction.RESTORE, cause="checkpoint-lost"), "restore"),
     ],
 )
-def test_an_operation_is_of_a_kind(job: Registered, kind: RequestKind, told: str) -> None:
+def test_a_row_shows_the_kind_of_its_operation(job: Registered, kind: RequestKind, told: str) -> None:
     """A row shows an operation's kind as deploy, rollback, start or restore."""
     operate(job, "op2", kind=kind)
     assert newest(job).kind == told
 
 
-def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None:
+def test_stops_pushes_and_forgetting_have_rows_of_their_own(job: Registered) -> None:
     """Stops, pushes and the forgetting of a job have rows of their own; the recorded wish of a start is part of the row
     of its operation.
     """
@@ -104,7 +104,7 @@ def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None
     assert timeline(job).rows[3].sentence == "stop requested by cli:ada: it rains"
 
 
-def test_a_dag_run_is_known_from_who_carried_it_on(job: Registered) -> None:
+def test_a_row_links_the_dag_run_that_carried_its_operation(job: Registered) -> None:
     """A row links the DAG run that carried its operation; an operation from the command line has no link, and neither
     has one with an unreadable carrier.
     """
@@ -117,7 +117,7 @@ def test_a_dag_run_is_known_from_who_carried_it_on(job: Registered) -> None:
     assert runs == {"op": ("", ""), "op2": ("streaming_deploy", "manual"), "op3": ("", ""), "op4": ("", "")}
 
 
-def test_many_restarts_between_two_operations_do_not_make_one_look_long(
+def test_a_page_reads_a_fixed_number_of_entries_despite_many_restarts(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page reads at most a fixed number of entries and refers to the older ones, down to the first, however many

@@ -67,7 +67,7 @@ def test_the_page_ends_once_the_entry_can_be_read(house: House) -> None:
     assert [each.rule for each in row.symptoms] == ["driver-dead"]
 
 
-def test_a_first_pass_pages_without_knowing_the_driver(house: House) -> None:
+def test_the_first_pass_pages_an_unreadable_journal_without_recorded_facts(house: House) -> None:
     """The first pass pages an unreadable journal although no earlier pass has recorded which release should run."""
     add_entry(house, b"{")
     (Path(house.installation.settings.store) / "fleet" / "index.json").unlink()
@@ -76,7 +76,7 @@ def test_a_first_pass_pages_without_knowing_the_driver(house: House) -> None:
     assert row.release == ""
 
 
-def test_without_the_remembered_facts_and_the_rule_a_dead_driver_is_hidden(
+def test_without_cached_facts_and_rule_a_dead_driver_is_not_paged(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the remembered facts and the rule, only the info ``not-looked`` remains, and no notice
@@ -100,7 +100,7 @@ def test_without_the_remembered_facts_and_the_rule_a_dead_driver_is_hidden(
 STRAYS = ("registry/plain.bak", "control/plain.bak", "carriers/Plain", "incidents/plain.bak")
 
 
-def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> None:
+def test_folders_without_a_job_name_are_skipped_and_reported(house: House) -> None:
     """Folders whose names are not job names are skipped and reported, and the dead driver of a real job is still
     paged.
     """
@@ -114,7 +114,7 @@ def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> 
     )
 
 
-def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_accepts_invalid_folders_as_jobs_fails(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: a pass that accepts such a folder as a job fails as a whole."""
     house.installation.store.create("registry/plain.bak/journal/0000000001.json", b"{")
     monkeypatch.setattr(fleet_look, "list_jobs", lambda store: sorted(store.folders("registry/")))
@@ -123,7 +123,9 @@ def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, mo
 
 
 @pytest.mark.parametrize("part", ["_look_deeper", "compose_look"])
-def test_a_job_that_breaks_a_look_hides_no_other(house: House, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+def test_an_unexpected_error_of_one_job_hides_no_other_job(
+    house: House, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
     """An unexpected error while one job is checked is reported for that job only, and the next job is still paged."""
     house.installation.store.create("registry/broken/journal/0000000001.json", b"{")
     house.job.runner.life = Life.DEAD
@@ -142,7 +144,7 @@ def test_a_job_that_breaks_a_look_hides_no_other(house: House, monkeypatch: pyte
     assert rows["broken"].symptoms
 
 
-def test_a_job_that_was_not_wholly_looked_at_is_not_started(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_check_failed_is_not_started(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job whose check failed is not started, because its checkpoint was not examined. Negative control: without the
     error a start is planned.
     """
@@ -175,7 +177,7 @@ def test_an_unreadable_incident_record_silences_no_notice(house: House) -> None:
     assert len(house.told) == 1
 
 
-def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None:
+def test_an_incident_record_under_a_wrong_number_is_skipped_and_reported(house: House) -> None:
     """An incident record that is stored under the wrong number is skipped and reported, and the incident stays open."""
     house.job.runner.life = Life.DEAD
     house.make(after_s=60)
@@ -188,7 +190,7 @@ def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None
     assert log.passed == [f"{incident_key(JOB, newest + 1)} contains record 1"]
 
 
-def test_when_a_torn_record_ends_the_reading_nothing_is_sent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aborting_at_a_truncated_incident_record_sends_no_notice(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: if a truncated incident record aborted the reading, no notice would be sent."""
     house.installation.store.create(incident_key(JOB, 1), b"{")
     (Path(house.installation.settings.store) / "fleet" / "index.json").unlink()

@@ -9,7 +9,7 @@ from streamkeeper.operations.backups import exporting
 from streamkeeper.operations.jobs.worker_client import DriverDied, ask_driver
 
 
-def test_a_driver_that_was_killed_is_told_from_one_that_refused() -> None:
+def test_a_killed_driver_is_distinguished_from_one_that_could_not_run() -> None:
     """A driver that was killed by a signal is distinguished from one that could not run, because the same request may
     succeed later.
     """

@@ -30,7 +30,7 @@ def shown() -> tuple[str, set[str]]:
     return "".join(part.content for part in parts), {part.type for part in parts}
 
 
-def test_what_a_diagnosis_quotes_is_text() -> None:
+def test_quoted_text_in_a_diagnosis_is_not_rendered_as_html() -> None:
     """Quoted text in a diagnosis, such as ``<lambda>`` or a path with underscores, is shown unchanged and not rendered
     as HTML.
     """

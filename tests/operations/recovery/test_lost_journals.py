@@ -89,7 +89,7 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lost:
     return Lost(tmp_path, monkeypatch)
 
 
-def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
+def test_a_rebuild_writes_one_journal_entry_and_changes_no_data(lost: Lost) -> None:
     """A dry run changes no file; a rebuild writes one journal entry and leaves the checkpoint and the output unchanged,
     and the commands report the job as rebuilt.
     """
@@ -112,7 +112,7 @@ def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["gone", "emptied"])
-def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -> None:
+def test_a_missing_store_is_rebuilt_under_its_old_installation_id(lost: Lost, left: bool) -> None:
     """Without a store, ``jobs`` fails with a hint at the rebuild command, a dry run writes nothing, and a rebuild
     recreates the installation under its old id.
     """
@@ -132,7 +132,7 @@ def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -
     assert (lost.state.next_epoch(QUERY), lost.installation.id) == (6, lost.id)
 
 
-def test_a_mistyped_home_is_left_as_it_is(
+def test_a_rebuild_in_a_home_without_checkpoints_is_refused(
     lost: Lost, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rebuild in a home without checkpoints is refused and creates no store there."""
@@ -145,7 +145,7 @@ def test_a_mistyped_home_is_left_as_it_is(
     assert not list(home.iterdir())
 
 
-def test_no_epoch_of_before_is_claimed_again(lost: Lost) -> None:
+def test_after_a_rebuild_the_next_epoch_is_above_all_earlier_ones(lost: Lost) -> None:
     """After a rebuild the next epoch is above the earlier ones, so that an old driver is fenced out. Negative control:
     without the rebuild the new driver is fenced out at first, and later shares epoch 5 with the old one, so that both
     may write.
@@ -161,7 +161,7 @@ def test_no_epoch_of_before_is_claimed_again(lost: Lost) -> None:
         zombie.raise_fence()
 
 
-def test_a_journal_that_is_there_is_left_as_it_is(lost: Lost) -> None:
+def test_a_rebuild_leaves_an_existing_journal_unchanged(lost: Lost) -> None:
     """A second rebuild leaves the rebuilt journal unchanged, and a rebuild of a named job with a journal is refused."""
     assert lost.rebuild().exit_code == 0
     before = files_below(lost.root / "store" / "registry")
@@ -196,7 +196,9 @@ def driver(lost: Lost) -> Iterator[subprocess.Popen[bytes]]:
     started.wait()
 
 
-def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, driver: subprocess.Popen[bytes]) -> None:
+def test_a_rebuild_with_a_running_driver_is_refused_without_end_drivers(
+    lost: Lost, driver: subprocess.Popen[bytes]
+) -> None:
     """A rebuild is refused while a driver of the job runs, which is found by its environment in /proc;
     ``--end-drivers`` kills it, and leaves a driver of a different store alone.
     """
@@ -218,7 +220,7 @@ def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, drive
         other.wait()
 
 
-def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
+def test_a_deploy_from_a_rebuilt_journal_needs_an_approval(lost: Lost) -> None:
     """A deploy from a rebuilt journal needs an approval, because the old release is not recorded; a missing checkpoint
     is still reported as lost.
     """
@@ -231,7 +233,7 @@ def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
     assert recorded_findings(lost.installation, lost.state)[QUERY][0].rule == "checkpoint-lost"
 
 
-def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> None:
+def test_a_rebuild_reads_output_versions_from_the_epoch_log_of_files(lost: Lost, tmp_path: Path) -> None:
     """A rebuild from files reads the versions of the output from the newest claim in their epoch log."""
     output = tmp_path / "out"
     for epoch, serving in ((3, (OutputSegment("v0001"),)), (4, (OutputSegment("v0000", 5), OutputSegment("v0001")))):
@@ -244,7 +246,7 @@ def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> 
     assert lost.state.next_epoch(QUERY) == 5
 
 
-def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
+def test_invalid_rebuild_input_is_refused_in_one_line(lost: Lost, tmp_path: Path) -> None:
     """Each unreadable output, mistyped query or version, missing reason or unmounted root is refused in one line
     without a traceback, and nothing is recorded.
     """
@@ -285,7 +287,7 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
     assert lost.state.number == 0
 
 
-def test_a_copy_takes_no_outputs_of_what_it_was_copied_from(lost: Lost, tmp_path: Path) -> None:
+def test_a_rebuild_in_a_copied_home_is_refused(lost: Lost, tmp_path: Path) -> None:
     """A rebuild is refused in a copied or moved home, because two installations with one id could write the same
     output.
     """

@@ -81,7 +81,7 @@ def test_a_recovery_has_the_deadlines_of_a_deploy() -> None:
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_a_lost_checkpoint_is_named_and_goes_back_to_its_snapshot(job: Registered, how: str) -> None:
+def test_a_lost_checkpoint_is_diagnosed_and_its_newest_snapshot_offered(job: Registered, how: str) -> None:
     """A lost checkpoint is diagnosed with its directory, and a restore of the newest snapshot is offered first; it
     replays and loses nothing and needs no acceptance.
     """
@@ -97,7 +97,7 @@ def test_a_lost_checkpoint_is_named_and_goes_back_to_its_snapshot(job: Registere
     assert "reads nothing again; writes nothing again; loses nothing" in page
 
 
-def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: Registered) -> None:
+def test_batches_after_a_lost_checkpoints_snapshot_need_an_accepted_loss(job: Registered) -> None:
     """A lost checkpoint with a batch after its snapshot needs an accepted loss, because its list of input files is lost
     too; the acceptance is recorded with the announcement.
     """
@@ -119,7 +119,7 @@ def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: 
     assert "LOSES possibly" in recover.announced[0]
 
 
-def test_what_was_accepted_is_what_is_done(job: Registered) -> None:
+def test_a_recovery_with_a_cost_other_than_the_accepted_one_is_refused(job: Registered) -> None:
     """A recovery is refused if its cost differs from the one that was accepted."""
     job.take()
     job.commit(8)
@@ -130,7 +130,7 @@ def test_what_was_accepted_is_what_is_done(job: Registered) -> None:
         open_recovery(job.installation, "op2", stale)
 
 
-def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) -> None:
+def test_a_foreach_sink_receives_batches_twice_only_with_accept_replay(tmp_path: Path) -> None:
     """A recovery that would send batches to a foreach sink twice needs ``--accept-replay``, and its rebuild is not
     possible.
     """
@@ -159,7 +159,7 @@ class CommittingRunner(RestingRunner):
         return super().observe(job, instance)
 
 
-def test_a_batch_that_is_committed_during_the_look_is_announced(tmp_path: Path) -> None:
+def test_a_batch_committed_during_the_diagnosis_counts_in_its_cost(tmp_path: Path) -> None:
     """A batch that is committed during the diagnosis has the same cost as one that was committed before it."""
     job = registered(tmp_path, sink="foreach")
     job.take()
@@ -186,7 +186,7 @@ def content_of(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Registered, tmp_path: Path) -> None:
+def test_a_replan_copies_the_checkpoint_up_to_its_last_commit(job: Registered, tmp_path: Path) -> None:
     """A recovery by a replan records its cost, copies the checkpoint up to the last commit, and leaves the damaged
     directory unchanged; a repeated request returns the same operation. Negative control: an ordinary snapshot of that
     directory fails.
@@ -212,7 +212,7 @@ def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Regist
     assert content_of(job.directory) == before
 
 
-def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -> None:
+def test_a_replan_with_a_missing_input_file_needs_an_accepted_loss(job: Registered) -> None:
     """A replan whose input file is missing needs an accepted loss, because Spark would plan the batch without the file
     and report nothing.
     """
@@ -227,7 +227,9 @@ def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -
 @pytest.mark.parametrize(
     ("sink", "holds", "told"), [("foreach", 7, "may have seen it"), ("table", 8, "contains batch 8")]
 )
-def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str, holds: int, told: str) -> None:
+def test_a_replan_is_refused_if_the_output_may_contain_the_batch(
+    tmp_path: Path, sink: str, holds: int, told: str
+) -> None:
     """A replan is refused if the output contains, or may contain, the batch; the output is checked when the recovery is
     opened and once more before the replan.
     """
@@ -242,7 +244,7 @@ def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str,
     assert "op2" not in job.installation.journal(JOB, "test").state().operations
 
 
-def test_a_recovery_is_found_again_by_its_id_and_carried_on_by_another(job: Registered) -> None:
+def test_a_repeated_recovery_request_continues_the_open_operation(job: Registered) -> None:
     """A repeated recovery request continues the open operation, under the same id or a different one; a request for a
     different action is refused.
     """
@@ -255,7 +257,7 @@ def test_a_recovery_is_found_again_by_its_id_and_carried_on_by_another(job: Regi
         open_recovery(job.installation, "op3", asked(REBUILD))
 
 
-def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
+def test_the_deploy_of_a_recovery_restores_the_announced_snapshot(job: Registered) -> None:
     """The deploy of a recovery restores the announced snapshot although its assessment finds the lost checkpoint, and
     it has no way back.
     """
@@ -274,7 +276,7 @@ def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
     assert found.sentence.startswith("RESTORE: query totals: returns from v0001 to batch 7 (s0001), as v0002")
 
 
-def test_without_the_announcement_the_same_deploy_is_refused(job: Registered) -> None:
+def test_without_an_announcement_a_deploy_onto_a_lost_checkpoint_is_refused(job: Registered) -> None:
     """Negative control: an ordinary deploy onto a lost checkpoint is refused."""
     job.take()
     lose(job.directory, "missing")
@@ -286,7 +288,7 @@ def test_without_the_announcement_the_same_deploy_is_refused(job: Registered) ->
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["files there", "files gone"])
-def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
+def test_a_drilled_snapshot_is_preferred_unless_its_replay_loses_rows(
     job: Registered, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     """A recovery prefers a drilled snapshot unless its replay would lose rows that a newer snapshot contains; the other
@@ -311,7 +313,7 @@ def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
     assert named.asks is not there
 
 
-def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registered) -> None:
+def test_uncheckable_input_makes_a_replay_need_acceptance(job: Registered) -> None:
     """Input on gs:// is reported as not checked: a replay may lose rows and needs acceptance, and a rebuild is not
     possible.
     """
@@ -350,7 +352,7 @@ def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:
     assert "s0002 (batch 8) cannot be restored" in look.passed_over[0]
 
 
-def test_a_snapshot_of_the_version_before_counts_as_well(job: Registered) -> None:
+def test_a_restored_version_is_recoverable_from_its_predecessors_snapshot(job: Registered) -> None:
     """A restored version that is damaged before its first backup can be recovered from the snapshot of the version
     before.
     """
@@ -365,7 +367,7 @@ def test_a_snapshot_of_the_version_before_counts_as_well(job: Registered) -> Non
     assert (look.replay.snapshot, look.replay.batches, look.replay.unknown) == ("s0001", 0, "")
 
 
-def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:
+def test_without_a_snapshot_a_restore_is_not_possible(job: Registered) -> None:
     """Without a snapshot a restore is not possible, and for a missing checkpoint a rebuild is not possible either,
     because its end cannot be determined.
     """
@@ -414,7 +416,7 @@ def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPat
         ("ValueError: 3 is no colour", Problem.DRIVER_FAILED),
     ],
 )
-def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cause: Problem) -> None:
+def test_the_diagnosed_cause_depends_on_the_drivers_exit_message(job: Registered, error: str, cause: Problem) -> None:
     """The diagnosis derives the cause from the driver's exit message: lost source offsets, lack of memory, or any other
     failure.
     """
@@ -424,7 +426,7 @@ def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cau
     assert (found.cause, error in found.sentence) == (cause, True)
 
 
-def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -> None:
+def test_a_start_refused_for_missing_offsets_is_the_diagnosed_cause(job: Registered) -> None:
     """If the last start was refused because the source no longer has the offsets, that refusal is the diagnosed
     cause.
     """
@@ -437,7 +439,7 @@ def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -
     assert (found.cause, found.sentence) == (Problem.SOURCE_OFFSET_LOST, told)
 
 
-def test_a_stopped_job_is_left_alone(job: Registered) -> None:
+def test_a_stopped_job_is_diagnosed_as_stopped_and_not_recovered(job: Registered) -> None:
     """A stopped job is diagnosed as stopped, and its recovery is refused until a person starts it."""
     job.record(DesiredChanged(serve=False, requested_by="ada", reason="quarter end"))
     found = diagnose_job(job.installation, JOB)
@@ -446,7 +448,7 @@ def test_a_stopped_job_is_left_alone(job: Registered) -> None:
         open_recovery(job.installation, "op2", asked(RESTART))
 
 
-def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
+def test_a_running_driver_is_diagnosed_as_nothing_wrong(job: Registered) -> None:
     """A running driver with intact files is diagnosed as ``NOTHING_WRONG``."""
     from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
     from streamkeeper.registry.driver_control import Control
@@ -466,13 +468,13 @@ def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
         ({"snapshots": {QUERY: "latest"}}, "is not a snapshot"),
     ],
 )
-def test_bad_input_is_named(job: Registered, more: dict[str, Any], line: str) -> None:
+def test_unknown_queries_and_snapshots_are_refused_by_name(job: Registered, more: dict[str, Any], line: str) -> None:
     """Unknown queries and snapshots are refused by name before anything is read."""
     with pytest.raises(InvalidInput, match=line):
         diagnose_for(job.installation, asked(**more))
 
 
-def test_a_gone_directory_is_seen_whatever_else_is_there(job: Registered) -> None:
+def test_diagnosing_a_missing_directory_writes_no_journal_entry(job: Registered) -> None:
     """Diagnosing a job with a missing directory writes no journal entry."""
     shutil.rmtree(job.directory)
     before = job.installation.journal(JOB, "test").state().number
@@ -481,9 +483,7 @@ def test_a_gone_directory_is_seen_whatever_else_is_there(job: Registered) -> Non
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["missing", "an older copy"])
-def test_a_lost_output_is_the_cause_and_a_restart_without_it_is_accepted_by_a_person(
-    job: Registered, older: bool
-) -> None:
+def test_a_restart_without_a_lost_outputs_rows_needs_an_accepted_loss(job: Registered, older: bool) -> None:
     """A lost or outdated output is the diagnosed cause; a restart without its rows needs an accepted loss, with which
     the driver continues after the last committed batch.
     """
