@@ -61,7 +61,8 @@ COMMANDS = {
     ),
     "stop": ListedCommand(
         "running.stop",
-        "Stop the driver of a job between two batches. The job stays stopped until a person starts or deploys it.",
+        "Stop the driver of a job between two batches. The job stays stopped until a person starts, deploys or rolls"
+        " it back.",
     ),
     "start": ListedCommand(
         "running.start",

@@ -36,7 +36,9 @@ _EXIT_LOOK_S = 2.0
 
 @takes_request(Verb.STOP)
 def stop(request: DeployRequest, *, json: JsonResult = False) -> None:
-    """Stop the driver of a job between two batches. The job stays stopped until a person starts or deploys it."""
+    """Stop the driver of a job between two batches. The job stays stopped until a person starts, deploys or rolls it
+    back.
+    """
     job = request.job
     with reporting("stop", job=job, as_json=json) as report:
         try:

@@ -190,7 +190,7 @@ STEPS = (
     ),
     StepRow(
         Step.PROBATION,
-        "wait until every query has completed {batches} more triggers without an error",
+        "wait until every query has completed {batches} more triggers",
         "probation_s",
         "{go_back}",
         first=True,

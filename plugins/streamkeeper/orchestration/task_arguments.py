@@ -91,8 +91,8 @@ class DeployArguments(TypedDict, total=False):
     previous release is made current again automatically, if possible. Default: 180.
     """
     probation_batches: int | str | XComArg
-    """Number of triggers that every query of the new release must complete without an error, after its first trigger,
-    before the release is promoted. Default: 3.
+    """Number of triggers that every query of the new release must complete after its first trigger, before the release
+    is promoted. A query that fails twice in a row ends the probation. Default: 3.
     """
     probation_s: float | str | XComArg
     """Longest duration of the probation, in seconds. If the new release has not passed it by then, the previous release
@@ -146,8 +146,8 @@ class RollbackArguments(TypedDict, total=False):
     previous release is made current again automatically, if possible. Default: 180.
     """
     probation_batches: int | str | XComArg
-    """Number of triggers that every query of the new release must complete without an error, after its first trigger,
-    before the release is promoted. Default: 3.
+    """Number of triggers that every query of the new release must complete after its first trigger, before the release
+    is promoted. A query that fails twice in a row ends the probation. Default: 3.
     """
     probation_s: float | str | XComArg
     """Longest duration of the probation, in seconds. If the new release has not passed it by then, the previous release

@@ -182,8 +182,8 @@ def stop_dialog(state: JobState) -> Dialog:
         name="stop",
         dag=STOP,
         title=f"Stop {state.job}",
-        sentence="The driver finishes the open batch and ends. The job stays stopped until a person starts or deploys"
-        " it; it then resumes from its checkpoints.",
+        sentence="The driver finishes the open batch and stops. The job stays stopped until a person starts, deploys"
+        " or rolls it back; it then resumes from its checkpoints.",
         submit="Stop",
         opens=False,
         told_by=("stop",),

@@ -309,7 +309,7 @@ class OperationFinished(msgspec.Struct, frozen=True, kw_only=True, tag="operatio
 
 
 class DesiredChanged(msgspec.Struct, frozen=True, kw_only=True, tag="desired-changed"):
-    """The job should run from now on (``serve``), or stay stopped until a person starts or deploys it."""
+    """The job should run from now on (``serve``), or stay stopped until a person starts, deploys or rolls it back."""
 
     serve: bool
     requested_by: str

@@ -72,7 +72,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
                 Verb.DEPLOY: "Name of the job to deploy: the name of its file in the jobs root without `.py`, or the"
                 " job of a pushed release",
                 Verb.ROLLBACK: "Name of the job to roll back to an older release",
-                Verb.STOP: "Name of the job to stop. The job stays stopped until a person starts or deploys it",
+                Verb.STOP: "Name of the job to stop. The job stays stopped until a person starts, deploys or rolls it"
+                " back",
                 Verb.START: "Name of the job to start again. Its last release resumes from its checkpoints",
                 Verb.RECOVER: "Name of the job to diagnose or recover",
             },
@@ -308,8 +309,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Ask(
             title="Probation (triggers)",
-            help="Number of triggers that every query of the new release must complete without an error, after"
-            " its first trigger, before the release is promoted",
+            help="Number of triggers that every query of the new release must complete after its first trigger,"
+            " before the release is promoted. A query that fails twice in a row ends the probation",
             unit=COUNT,
             verbs=_DEPLOYS,
             section=DEADLINES,

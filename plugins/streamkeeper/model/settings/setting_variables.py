@@ -132,9 +132,8 @@ VARIABLES: tuple[Variable, ...] = (
         topic=_BACKUPS,
         field="objective_s",
         read=read_positive,
-        description="How much older than a query's newest commit the query's newest"
-        " snapshot may be, in seconds. If it is"
-        " older, the run of `streaming_backup` fails and the rule `backup-late` reports the query.",
+        description="How old a query's oldest batch that is in no snapshot may be, in seconds. If it is older, the run"
+        " of `streaming_backup` fails and the rule `backup-late` reports the query.",
     ),
     Variable(
         name="RETIRED_DAYS",
