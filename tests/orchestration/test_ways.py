@@ -28,7 +28,7 @@ PLAY = (
     OPENED
     + """
 from streamkeeper.errors import DeployFailed
-from streamkeeper.orchestration import approvals, dual_runs, operators, recoveries
+from streamkeeper.orchestration import approvals, deploy_tasks, recoveries
 played = {}
 def work(self, context):
     played["ran"].append(self.task_id)
@@ -37,14 +37,15 @@ def work(self, context):
     if self.task_id in played["skips"]:
         self._skip("not asked for")
     return "done"
-rooms = (operators.BundleOperator, operators.StepOperator, operators.AssessOperator, operators.HandoverOperator,
-         operators.FallBackOperator, operators.FinishOperator, operators.AnnounceFailureOperator,
+tasks = (deploy_tasks.BundleOperator, deploy_tasks.StepOperator, deploy_tasks.AssessOperator,
+         deploy_tasks.HandoverOperator, deploy_tasks.FallBackOperator, deploy_tasks.FinishOperator,
+         deploy_tasks.AnnounceFailureOperator,
          approvals.ApproveOperator, approvals.AnswerOperator,
          recoveries.DiagnoseOperator, recoveries.AcceptOperator, recoveries.RecoverOperator,
          recoveries.RecoveredOperator)
-for room in rooms:
-    room.work = work
-for branch in (operators.ChooseOperator, recoveries.DecideOperator):
+for task in tasks:
+    task.work = work
+for branch in (deploy_tasks.ChooseOperator, recoveries.DecideOperator):
     branch.choose_branch = lambda self, context: played["branches"][self.task_id]
 told = {}
 for name, play in json.loads(sys.argv[2]).items():
