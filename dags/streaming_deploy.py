@@ -5,17 +5,17 @@
 
 - **backup**, for an opaque change (BACKUP): **keep_state** takes a snapshot; the standby may **rest** while a person is
   asked to **approve**; the **answer** is recorded; **ready** restarts the standby and checks for drift.
-- **dual_run**, for a rebuild (SWITCH): the candidate reads the sources again as a **shadow** and must **catch_up**;
-  **compare** compares both outputs. One job at a time.
-- **takeover**, always: **handover** (drain the current driver, prove its termination, go), **first_commit**,
-  **snapshot** of the batch at the handover, **probation**, **promote**.
+- **dual_run**, for a rebuild (SWITCH): the candidate reads the sources from the beginning as a **shadow** and must
+  **catch_up**; **compare** compares both outputs. Only one job is in a dual run at a time.
+- **takeover**, always: **handover** (drain the current driver, prove its termination, let the standby start),
+  **first_commit**, **snapshot** of the batch at the handover, **probation**, **promote**.
 
-If the new release fails, **fall_back** starts the old one again by the assessed rollback path. A verdict without a
-transition, a declined approval or an aborted dual run ends the deploy, and the current release keeps running.
+If the new release fails, **fall_back** restarts the old one by the assessed rollback path. A verdict without a
+transition, a declined approval or an aborted dual run stops the deploy, and the current release keeps running.
 **finish** gives the run the operation's outcome. If the operation failed, **announce_failure** updates the asset
 `streamkeeper://operations`.
 
-A task that failed or was killed continues when it is cleared: the job's journal records everything that is done.
+A task that failed or was killed continues when it is cleared: the job's journal records every completed step.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Diagnose a streaming job and repair it.
 
 **diagnose** examines driver, machine, checkpoints, sources, outputs, snapshots and journal. It names one cause with its
-evidence, and lists for each action the data that it reads again, writes again or loses, per output. Its report is the
-run's report. It changes nothing. With the action *diagnose*, or in a **dry run**, the run ends there.
+evidence. For each action it lists, per output, the data that the action would reread, rewrite or lose. Its report is
+the run's report. It changes nothing. With the action *diagnose*, or in a **dry run**, the run stops there.
 
-An action that loses or duplicates data waits in **accept** until a person accepts it. The person's name is recorded. No
-answer in time counts as declined.
+An action that loses or duplicates data waits in **accept** until a person accepts it. The person's name is recorded. If
+no answer arrives in time, the action counts as declined.
 
 **bundle** opens the operation, which from here on is a deploy of the current release with the announced transitions:
 **standby**, **assess**, the **dual run** of a rebuild, the **takeover** with its probation, and **fall_back** if some
@@ -16,10 +16,10 @@ The actions:
 
 - *restart* runs the current release in its checkpoint versions.
 - *restore* restores each damaged query from its newest drilled snapshot, as its next checkpoint version.
-- *replan* plans an open batch again if its plan is unreadable.
-- *rebuild* lets each damaged query read its sources again into a shadow.
+- *replan* makes a new plan for an open batch whose plan is unreadable.
+- *rebuild* lets each damaged query reread its sources into a shadow.
 
-A task that failed or was killed continues when it is cleared: the job's journal records everything that is done.
+A task that failed or was killed continues when it is cleared: the job's journal records every completed step.
 """
 
 from __future__ import annotations

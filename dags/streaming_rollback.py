@@ -2,15 +2,15 @@
 
 **bundle** finds the release: the named one, or the previous one. It starts as a **standby** with its own code.
 **assess** reports the rollback path of each query before anything is changed: forward from the last commit, back to its
-own checkpoint, or back to the snapshot of its last batch. For the latter two it reports the data that would be read and
-written again, and whether the output accepts it. A **dry run** stops there.
+own checkpoint, or back to the snapshot of its last batch. For the latter two it reports the data that would be reread
+and rewritten, and whether the output accepts that. A **dry run** stops there.
 
 **choose** continues with the **takeover**: **handover** (drain the current driver, prove its termination, restore if
-needed, go), **first_commit**, **snapshot** of the batch at the handover, **probation**, **promote**. If the older
-release fails, **fall_back** starts the newer one again. **finish** gives the run the operation's outcome. If the
-operation failed, **announce_failure** updates the asset `streamkeeper://operations`.
+needed, let the standby start), **first_commit**, **snapshot** of the batch at the handover, **probation**, **promote**.
+If the older release fails, **fall_back** restarts the newer one. **finish** gives the run the operation's outcome. If
+the operation failed, **announce_failure** updates the asset `streamkeeper://operations`.
 
-A task that failed or was killed continues when it is cleared: the job's journal records everything that is done.
+A task that failed or was killed continues when it is cleared: the job's journal records every completed step.
 """
 
 from __future__ import annotations

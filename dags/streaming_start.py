@@ -1,13 +1,13 @@
 """Start a streaming job again.
 
-The last current release resumes from its checkpoints: for a job that was stopped, whose driver has ended or was lost
-with its machine, or that has read all its input (`availableNow`). A start is a deploy of that same release, with all
-proofs of a deploy: the checkpoint has everything that is recorded about it, no other driver is alive, and the new
-driver is the only one that may write. No query starts from the beginning, and no change is applied.
+The last current release resumes from its checkpoints. Use this for a job that was stopped, whose driver has terminated
+or was lost with its machine, or that has read all its input (`availableNow`). A start is a deploy of that same release,
+with all proofs of a deploy: the checkpoint contains everything that is recorded about it, no other driver is alive, and
+the new driver is the only one that may write. No query starts from the beginning, and no change is applied.
 
-While an operation of the job is open, the start is refused and names it. If the job is already running, the task is
-skipped. A task that failed or was killed continues when it is cleared. The task's log contains the last lines of the
-driver's log.
+While an operation of the job is open, the start is refused, and the refusal names the operation. If the job is already
+running, the task is skipped. A task that failed or was killed continues when it is cleared. The task's log contains the
+last lines of the driver's log.
 """
 
 from __future__ import annotations

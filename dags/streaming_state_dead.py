@@ -1,9 +1,10 @@
 """State that a streaming job's driver has terminated, although this can no longer be proven.
 
-Use it only for a driver whose machine is permanently gone: you know that the node is switched off or scrapped.
-**state** records your statement, your name and the reason, under the conditions of `streamkeeper state-dead`: it is
-refused for a driver that runs, for one whose end can be proven, and for a person who may not answer the operations'
-questions. Without *The driver has terminated* nothing is recorded, and the run fails with the risks of the statement.
+Use it only for a driver whose machine is permanently lost, when you are certain that the node is switched off or
+scrapped. **state** records your statement, your name and the reason, under the conditions of `streamkeeper state-dead`:
+it is refused for a driver that runs, for one whose termination can be proven, and for a person who may not answer the
+operations' questions. Without *The driver has terminated* nothing is recorded, and the run fails with the risks of the
+statement.
 
 **copy** then takes a snapshot of every checkpoint that this driver may still write. No driver continues in those
 directories. *Recover a streaming job* with the action *restore* continues in the copy.

@@ -1,12 +1,12 @@
 """Stop a streaming job.
 
 The stop is recorded first. Then the driver finishes the open batch and stops; after the deadline it is killed. Its
-termination is proven. Only a person starts a stopped job: by *Start a streaming job*, a deploy or a rollback. Its
-checkpoints are unchanged, and a start resumes from them.
+termination is proven. Afterwards, only a person can start the job: by *Start a streaming job*, a deploy or a rollback.
+Its checkpoints are unchanged, and a start resumes from them.
 
-While an operation of the job is open, the stop is refused and names it. If the job is already stopped, the task is
-skipped. A task that failed or was killed continues when it is cleared. The task's log contains the last lines of the
-driver's log.
+While an operation of the job is open, the stop is refused, and the refusal names the operation. If the job is already
+stopped, the task is skipped. A task that failed or was killed continues when it is cleared. The task's log contains the
+last lines of the driver's log.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Watch streaming jobs every minute: detect problems, name their cause, take safe actions, notify people.
 
 **watch** observes every job (with one read of the machine's processes for all of them), applies the health rules, and
-keeps the incidents: raised once, repeated every half hour while they last, cleared. It restarts a job that should run
-and provably has no driver, continues an operation whose carrier has provably ended, and takes a late backup. Each
-action is part of its incident. Notices go to the notifiers of `STREAMKEEPER_NOTIFIERS`. The pass writes the fleet
-index, which `streamkeeper jobs` reads, and updates the asset `streamkeeper://health`.
+maintains the incidents: each is raised once, repeated every half hour while it lasts, and cleared. It restarts a job
+that should run and provably has no driver, continues an operation whose carrier (the process or DAG run that executes
+it) has provably terminated, and takes a late backup. Each action is part of its incident. Notices are sent to the
+notifiers of `STREAMKEEPER_NOTIFIERS`. Every run writes the fleet index, which `streamkeeper jobs` reads, and updates
+the asset `streamkeeper://health`.
 
 `STREAMKEEPER_WATCH_SCHEDULE` sets another schedule (cron, or `never`). With `STREAMKEEPER_WATCH_ACTS=no` this watch
-only observes and notifies, and another one (`streamkeeper watch`) acts. Each rule's meaning and remedy:
+only observes and notifies, and another watch (`streamkeeper watch`) acts. Each rule's meaning and remedy:
 docs/operations/runbook.md.
 """
 

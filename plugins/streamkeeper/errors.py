@@ -20,6 +20,7 @@ StreamkeeperError
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or contains one that cannot be read
 │   │   └── CheckpointLost    a checkpoint is missing, emptied, another query's, or older than its record
 │   ├── InputGone             files of the open batch no longer exist: Spark would run the batch without them
+│   │   └── OtherTopic        a topic was deleted and created anew: a checkpoint's offsets are not its own
 │   ├── SnapshotDamaged       an object of a snapshot is missing or differs from the stored one
 │   └── FormatTooNew          a newer Streamkeeper wrote the record
 └── TemporaryError            the same call may succeed later
@@ -72,7 +73,7 @@ class OutputUnfit(InvalidInput):
     """The existing output does not accept the query's rows; a new output of the same name would accept them."""
 
     REMEDY = "alter the table, or write to another table"
-    """The hint where no switch to a new output is offered."""
+    """The hint of the error in cases where no switch to a new output is offered."""
 
 
 class NotFound(PermanentError):
@@ -100,7 +101,7 @@ class OperationOpen(OperationRefused):
 
 
 class DeployFailed(PermanentError):
-    """A deploy ended without making its release current; the message names the release that is current."""
+    """A deploy finished without making its release current; the message names the release that is current."""
 
 
 class Fenced(PermanentError):
@@ -142,7 +143,9 @@ class InputGone(PermanentError):
 
 
 class OtherTopic(InputGone):
-    """A topic was deleted and created again, so that a checkpoint's offsets do not belong to its records."""
+    """A topic was deleted and created anew, so that a checkpoint's offsets do not refer to the records of the new
+    topic.
+    """
 
 
 class SnapshotDamaged(PermanentError):
@@ -158,8 +161,10 @@ class StoreUnavailable(TemporaryError):
 
 
 class SourceOutOfReach(TemporaryError):
-    """A source does not answer, so its content is unknown. ``passing``: whether it may answer later by itself; not with
-    wrong credentials or options. ``kind``: the kind of source.
+    """A source does not answer, so its content is unknown.
+
+    ``passing``: whether the source may answer later without a change; False for wrong credentials or options.
+    ``kind``: the kind of source.
     """
 
     def __init__(self, message: str, *, passing: bool = True, kind: str = "") -> None:
@@ -192,7 +197,7 @@ class KeyExists(Exception):
 
 
 class KeyMissing(Exception):
-    """There is no object under the key."""
+    """The store contains no object under the key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)

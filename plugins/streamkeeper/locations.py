@@ -1,4 +1,4 @@
-"""Locations that users give: a URL is never read as a path, except the ``file:`` URL of a local file."""
+"""Parses locations that users give. A URL is never read as a path, except the ``file:`` URL of a local file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
 
 
 def lies_within(place: str, folder: str) -> bool:
-    """Whether ``place`` is ``folder`` or below it, by comparing the texts: no link is followed and no file is read.
+    """Whether ``place`` is ``folder`` or below it. Only the texts are compared: no link is followed and no file is
+    read.
 
     ``s3://`` and ``s3a://`` count as equal, and so do a plain path and its ``file:`` URL.
     """

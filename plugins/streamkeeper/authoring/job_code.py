@@ -135,7 +135,7 @@ def is_too_deep(error: BaseException) -> bool:
 def find_own_checkpoints(path: Path, shown: str) -> None:
     """Raise JobUnusable if a file of the job's code names a checkpoint location, starts a query, or cannot be parsed.
 
-    ``shown``: the file's name in the error.
+    ``shown``: the name by which the error calls the file.
     """
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
@@ -182,7 +182,9 @@ def _put_back(name: str, module: ModuleType | None) -> None:
 
 
 def _modules_under(root: Path) -> list[tuple[str, Path]]:
-    """Return name and file of each loaded module below ``root``; for a package without its own file, its folder."""
+    """Return the name and the file of each loaded module below ``root``. For a package without a file of its own,
+    return its folder.
+    """
     found = []
     for name, module in list(sys.modules.items()):
         place = _place_of(root, name, module)

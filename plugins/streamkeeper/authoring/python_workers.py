@@ -1,7 +1,8 @@
-"""The preparation of a Python worker that imports a job's file to find a function or a class by name.
+"""Prepares a Python worker for importing a job's file, from which the worker gets a function or a class by name.
 
-A worker has no session, so ``F.udf(f, "int")`` in that file could not parse its type, and the import would fail before
-the needed function. A worker never reads the type of such a UDF.
+A worker has no session. PySpark therefore cannot parse the type in a call such as ``F.udf(f, "int")`` in that file, and
+without this preparation the import would fail before the needed function is defined. A worker never reads the type of
+such a UDF.
 """
 
 from __future__ import annotations

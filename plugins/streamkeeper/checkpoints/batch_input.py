@@ -1,4 +1,4 @@
-"""Describes the input of a planned batch in a clause, so that the record on which the batch fails can be found."""
+"""Describes the input of a planned batch in one phrase, so that the record on which the batch fails can be found."""
 
 from __future__ import annotations
 

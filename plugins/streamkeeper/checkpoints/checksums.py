@@ -18,13 +18,15 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.coding import parse_json
 
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
-"""Errors of ``zipfile`` for an archive in memory, including unknown compression and impossible offsets."""
+"""The errors that ``zipfile`` raises for a broken archive in memory, including unknown compression and impossible
+offsets.
+"""
 _HADOOP = b"crc\0"
 _LZ4 = b"LZ4Block"
 _LZ4_HEADER = struct.Struct("<8sBiii")
 _PIECE = 1 << 20
 _MOST_METADATA = 8 << 20
-"""About 100 bytes for each SST: enough for eighty thousand."""
+"""The greatest accepted size of a snapshot's metadata: enough for eighty thousand SSTs of about 100 bytes each."""
 
 
 def differs_from_checksum(tree: Tree, path: str) -> bool:
@@ -73,7 +75,9 @@ def is_cut_short(tree: Tree, path: str) -> bool:
 
 
 def archived_sizes(archive: bytes) -> dict[str, int]:
-    """Return SST -> its size in bytes, from the metadata in a RocksDB snapshot; an SST without a size is left out."""
+    """Return the size in bytes of each SST, by SST, from the metadata in a RocksDB snapshot. An SST without a recorded
+    size is left out.
+    """
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         found = archived_metadata(opened)
     files = found.get("sstFiles") or ()
@@ -105,7 +109,7 @@ def _is_whole_archive(archive: bytes) -> bool:
 
 
 def _is_whole_lz4(tree: Tree, path: str) -> bool:
-    """Whether the blocks end with the empty one; True if it is not such a stream."""
+    """Whether the last of the file's LZ4 blocks is the empty one; True if the file is not a stream of such blocks."""
     stamp = tree.stamp(path)
     start, pending, block = 0, b"", 0
     for piece in tree.parts(path, _PIECE, stamp):

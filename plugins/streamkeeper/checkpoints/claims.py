@@ -25,7 +25,10 @@ def claims_beside(version: Tree) -> Tree:
 
 
 def read_newest(claims: Tree, installation: str) -> EpochClaim | None:
-    """Return the newest claim of an installation; None if it has no claim. Raises RegistryDamaged, StoreUnavailable."""
+    """Return the newest claim of an installation; None if it has no claim.
+
+    Raises RegistryDamaged if the claim cannot be decoded, StoreUnavailable if the storage does not answer.
+    """
     keys = _keys(claims, installation)
     if not keys:
         return None

@@ -26,7 +26,7 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
     ``pending``: also copy the plan of the next batch, but not its commit. A query that starts on the copy runs that
     batch first.
 
-    Raises CheckpointChanged when the query replaced or removed a file during the copy, CheckpointDamaged when a
+    Raises CheckpointChanged if the query replaced or removed a file during the copy, and CheckpointDamaged if a
     required file is missing.
     """
     if target.names(""):
@@ -43,13 +43,13 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
 
 
 def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> int | None:
-    """Clone the checkpoint so that a query on the clone runs the last committed batch again. Return that batch, or None
-    if no batch is committed.
+    """Clone the checkpoint so that a query on the clone replays the last committed batch. Return that batch, or None if
+    no batch is committed.
 
-    ``again``: if False, a query on the clone does not run that batch again, but resumes after it.
+    ``again``: if False, a query on the clone does not replay that batch, but resumes after it.
 
     The query of ``checkpoint`` may keep running. If a copy fails because this query changed files, the function repeats
-    the copy with the batch that is the last committed one by then. Raises CheckpointChanged or CheckpointDamaged after
+    the copy with the batch that is then the last committed one. Raises CheckpointChanged or CheckpointDamaged after
     ``ATTEMPTS`` failed copies. Raises CheckpointDamaged at once if a copy fails with this error although no batch was
     committed during the copy.
     """
@@ -73,7 +73,7 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
 def begins_at_its_last_commit(checkpoint: Tree) -> bool:
     """Whether the checkpoint contains only one commit, and that commit is of a batch after batch 0.
 
-    This is the case directly after a restore from a snapshot. The committed batch cannot run again, because the
+    This is the case directly after a restore from a snapshot. The committed batch cannot be replayed, because the
     snapshot lacks the files of the batch before it.
     """
     committed = numbered(checkpoint, "commits")

@@ -57,8 +57,8 @@ def _state(seen: Listed, batch: int, newest: int) -> Iterator[str]:
 def _descriptions(seen: Listed, folder: str, newest: int) -> Iterator[str]:
     """Yield the files of schemas and operator metadata, which are tiny; Spark compares a changed query with them.
 
-    transformWithState needs these files and keeps one of each per change. Files newer than the batch are excluded,
-    because Spark would use them as the current ones.
+    transformWithState needs these files and stores a new one of each at every change. Files newer than the batch are
+    excluded, because Spark would use them as the current ones.
     """
     for name in _DESCRIPTIONS:
         if name in seen.folders(folder):

@@ -39,7 +39,7 @@ class CheckpointFacts(msgspec.Struct, frozen=True, kw_only=True):
     conf: dict[str, str]
     """The settings of the newest plan, which Spark pins to the checkpoint."""
     watermark_ms: int | None
-    """The watermark in UTC epoch milliseconds; 0 before any watermark."""
+    """The watermark in UTC epoch milliseconds; 0 before the query has a watermark."""
     sources: int
     """The number of sources."""
     source_names: tuple[str, ...]
@@ -51,7 +51,7 @@ class CheckpointFacts(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_format: int | None
     """2 if commits name the state files, else 1."""
     operators: dict[str, OperatorFacts]
-    """Operator id -> facts about it."""
+    """The facts about each stateful operator, by operator id."""
 
 
 class SourceOffset(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,9 @@ class SourceOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_facts(tree: Tree) -> CheckpointFacts:
-    """Return all facts from the newest entries of a checkpoint's logs; raises NotFound or CheckpointDamaged."""
+    """Return all facts from the newest entries of a checkpoint's logs. Raises NotFound if there is no checkpoint,
+    CheckpointDamaged if the metadata or an entry cannot be read.
+    """
     must_be_checkpoint(tree)
     planned, committed = last_planned(tree), last_committed(tree)
     plan = read_offsets(tree, planned) if planned is not None else None

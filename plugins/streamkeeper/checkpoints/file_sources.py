@@ -38,13 +38,13 @@ class FileSource(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The source's position or name."""
     start: int | None
-    """The source's offset in the previous plan; None without a previous plan or offset."""
+    """The source's offset in the previous plan; None without a previous plan, or if the source has no offset in it."""
     end: int
     """The source's offset in the plan."""
     log: str | None
     """The name of the log's folder; None if the source seems to share the log of an earlier source."""
     folder: str
-    """The path of the source's own or shared log."""
+    """The path of the folder with the source's log, which may be the log of an earlier source."""
     entries: LogNames
     """The entries of that log."""
 
@@ -68,7 +68,7 @@ def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
     """Return the URLs of the files that the planned batch reads from ``source``: those in the log entries after the
     source's ``start``, up to its ``end``.
 
-    Raises CheckpointDamaged, CheckpointChanged.
+    Raises the errors of ``logged_files``.
     """
     first = 0 if source.start is None else source.start + 1
     files = logged_files(tree, source, source.end, first=first)
@@ -149,7 +149,7 @@ def _needed(entries: LogNames, stands: int, where: str) -> Iterator[str]:
 
 
 def _logs(tree: Tree, plan: Offsets) -> dict[str, str | None]:
-    """Return source -> the name of its log's folder.
+    """Return the name of each source's log folder, by source.
 
     The folder has the source's name, unless there are fewer logs than sources and some offsets are equal.
     """

@@ -1,8 +1,8 @@
 """Checks a checkpoint without Spark: every damage that its files show, and its effect on a start.
 
-The query must be stopped, because a running batch looks like a batch that a crash interrupted. Damage without a trace
-is not detected. That is another query id or, for a stateless query, removal of the last batch from both logs with its
-checksums.
+The query must be stopped, because a running batch looks like a batch that a crash interrupted. Two kinds of damage
+leave no trace and are not detected: a changed query id and, for a stateless query, removal of the last batch and its
+checksums from both logs.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ _UUID = re.compile(r"[0-9a-fA-F]{1,8}(-[0-9a-fA-F]{1,4}){3}-[0-9a-fA-F]{1,12}")
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """The two logs as a start reads them."""
+    """The contents of the offset log and the commit log that a start would read."""
 
     planned: int | None
     """The newest planned batch."""
     committed: int | None
     """The newest committed batch."""
     plan: Offsets | None
-    """The newest plan, None if it cannot be read."""
+    """The newest plan; None if it cannot be read."""
     previous: Offsets | None
-    """The plan before the newest one, None if it cannot be read."""
+    """The plan before the newest one; None if it cannot be read."""
     sources: tuple[FileSource, ...]
     """The file sources of the newest plan."""
 
     @property
     def newest(self) -> int:
-        """The newest batch in either log; -1 without any."""
+        """The newest batch in either log; -1 if both logs are empty."""
         return max((batch for batch in (self.planned, self.committed) if batch is not None), default=-1)
 
     @property
     def resumed(self) -> int:
-        """The batch whose state a start loads; -1 before the first."""
+        """The batch whose state a start loads; -1 if the start runs the first batch."""
         if self.planned is None:
             return -1
         known = self.planned - 1 if self.committed is None else self.committed
@@ -198,7 +198,9 @@ def _state(tree: Tree, seen: _Seen, *, stateful: bool) -> Iterator[Damage]:
 
 
 def _checksums(tree: Tree, seen: _Seen, named: set[str]) -> Iterator[Damage]:
-    """Report files that a start reads and that Hadoop would refuse; ``named``: files that are already reported."""
+    """Report files that a start reads and that Hadoop would refuse because of their checksums; ``named``: files that
+    are already reported.
+    """
     for path in sorted(_read_on_start(tree, seen)):
         if path not in named and differs_from_checksum(tree, path):
             yield damage("checksum-mismatch", path, f"{path} does not match its .crc file")
@@ -230,6 +232,6 @@ def _leftovers(tree: Tree) -> Iterator[Damage]:
 
 
 def _removed(tree: Tree, log: str, newest: int) -> list[str]:
-    """Return evidence that an entry beyond ``newest`` existed and was removed."""
+    """Return evidence that an entry after ``newest`` existed and was removed."""
     beyond = [entry for entry in orphaned_checksums(tree, log) if entry > newest]
     return [f"{log}/.{beyond[0]}.crc exists without its file"] if beyond else []

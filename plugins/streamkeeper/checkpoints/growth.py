@@ -20,23 +20,25 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     """The number of files, including checksums."""
     bytes: int
-    """Bytes of all files, including checksums."""
+    """The total size in bytes of all files, including checksums."""
     crc_files: int
     """The number of checksum files."""
     crc_bytes: int
-    """Bytes of the checksum files."""
+    """The total size in bytes of the checksum files."""
     batches: int
     """The number of batches."""
     oldest_batch: int | None
-    """The oldest batch, None without any."""
+    """The oldest batch; None if there is no batch."""
     newest_batch: int | None
-    """The newest batch, None without any."""
+    """The newest batch; None if there is no batch."""
     largest_compact: int = 0
-    """Bytes of the largest compacted entry of a sink's log."""
+    """The size in bytes of the largest compacted entry of a sink's log."""
 
 
 def checkpoint_growth(tree: Tree) -> Growth:
-    """Measure a checkpoint and its committed batches, without files that disappear during the walk. Raises NotFound."""
+    """Measure a checkpoint and its committed batches, without files that disappear during the walk. Raises NotFound if
+    the directory is not a checkpoint.
+    """
     must_be_checkpoint(tree)
     return _growth(_sizes(tree), numbered(tree, "commits"))
 

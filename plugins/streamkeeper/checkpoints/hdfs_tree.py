@@ -96,8 +96,8 @@ class HdfsTree(Tree):
         return _stamp(self._file(path))
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Write a draft next to the file, then rename the draft. If several writers rename, the NameNode lets one
-        succeed.
+        """Write a draft next to the file, then rename the draft. If several writers rename, the NameNode lets only one
+        of them succeed.
 
         If the response to the rename is lost, the file may exist although its writer gets an error.
         """
@@ -173,7 +173,7 @@ class HdfsTree(Tree):
             raise CheckpointChanged(f"{self.where(path)} changed while it was being read")
 
     def _delete(self, path: str) -> str:
-        """Delete a file; return why it could not be deleted, empty if it is deleted or missing."""
+        """Delete a file. Return why it could not be deleted; empty if it was deleted or is missing."""
         try:
             self._hdfs.delete(self._path(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -190,9 +190,9 @@ class HdfsTree(Tree):
 
 
 def _gathered(parts: Iterator[bytes]) -> bytes:
-    """Return the next part of a content, which has at least ``_BUFFERED_BYTES`` unless the content ends.
+    """Return the next part of a content. The part has at least ``_BUFFERED_BYTES``, unless fewer bytes remain.
 
-    So no byte of a small content is sent if reading it fails.
+    If reading a small content fails, no byte of it has therefore been sent.
     """
     found, size = [], 0
     for part in parts:

@@ -1,6 +1,6 @@
 """Checks that a directory is the recorded checkpoint: present, of the same query, and not older than its records.
 
-Spark silently starts from the beginning if a checkpoint is missing, and repeats batches if it is older.
+Spark silently starts from the beginning if a checkpoint is missing, and reruns batches if it is older.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
 
 
 def way_out(known: KnownCheckpoint) -> str:
-    """Return the remedy for a lost checkpoint."""
+    """Return the remedy for a lost checkpoint as text."""
     return f"mount it or put it back unchanged. If it is lost, run `streamkeeper snapshot restore {known.series}`"
 
 

@@ -19,22 +19,24 @@ from streamkeeper.model.settings.spark_confs import hash_setting
 
 _AT_ONCE = 8
 _FEW = 20
-"""Up to this many files of one folder are checked one by one; with more, or if one is missing, the folder is listed."""
+"""Up to this many files of one folder are checked one by one. If there are more, or if one of them is missing, the
+folder is listed instead.
+"""
 _S3 = ("s3a", "s3")
 _ENDPOINT, _PER_BUCKET = "spark.hadoop.fs.s3a.endpoint", "spark.hadoop.fs.s3a.bucket."
 
 
 class FileLook(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of checking input files."""
+    """The result of a check whether input files exist."""
 
     total: int
-    """How many files were checked for."""
+    """The number of files whose existence was to be checked."""
     missing: tuple[str, ...] = ()
     """The missing files."""
     unchecked: tuple[str, ...] = ()
     """The files that could not be checked."""
     why: str = ""
-    """Why the first of them could not be checked."""
+    """Why the first of the unchecked files could not be checked."""
 
     def gone_clause(self, files: str) -> str:
         """Return text such as ``2 of 3 files of open batch 7 are missing, such as /in/a.json``; empty if no file is
@@ -99,14 +101,14 @@ def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, 
 
 
 class _Looks:
-    """Checks many folders from several threads; sends no further request to a server that did not answer."""
+    """A check of many folders by several threads. It sends no further request to a server that did not answer."""
 
     def __init__(self, unseen: Mapping[str, str]) -> None:
         self._unseen = unseen
         self._down: dict[str, str] = {}
 
     def look(self, folder: str, paths: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Return the missing files of a folder, and unchecked file -> why it could not be checked."""
+        """Return the missing files of a folder, and for each file that could not be checked the reason, by file."""
         scheme = scheme_of(f"{folder}/") or "file"
         server = "/".join(folder.split("/")[:3])
         if why := self._unseen.get(scheme) or self._down.get(server, ""):

@@ -1,4 +1,4 @@
-"""Finds lasting damage with several checks of a checkpoint that its query may be writing."""
+"""Finds lasting damage: checks a checkpoint several times, because its query may be writing to it during a check."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def is_version_name(name: str) -> bool:
 
 
 def find_checkpoints(tree: Tree) -> dict[str, str]:
-    """Return query -> folder of the query's checkpoint, for every checkpoint in a tree.
+    """Return the folder of each query's checkpoint in a tree, by query.
 
     An empty query name means that the tree itself is a checkpoint. If a query has several versions (``v0001``,
     ``v0002``, ...), the newest version is returned. The result is empty if no folder looks like a checkpoint.
@@ -86,7 +86,7 @@ def open_batch(tree: Tree) -> int | None:
 
 
 def query_id(tree: Tree) -> str:
-    """Return Spark's id of the query; raises CheckpointDamaged."""
+    """Return Spark's id of the query; raises CheckpointDamaged if the metadata is missing or unreadable."""
     where = tree.where("metadata")
     try:
         found = query_id_from(tree.read("metadata"))
@@ -124,20 +124,20 @@ def commit_in(tree: Tree, batch: int) -> Commit | Trouble:
 
 
 def read_offsets(tree: Tree, batch: int) -> Offsets:
-    """Return the plan of a batch; raises CheckpointDamaged."""
+    """Return the plan of a batch; raises CheckpointDamaged if the plan cannot be read."""
     return whole(offsets_in(tree, batch), tree.where(f"offsets/{batch}"))
 
 
 def read_commit(tree: Tree, batch: int) -> Commit:
-    """Return the commit of a batch; raises CheckpointDamaged."""
+    """Return the commit of a batch; raises CheckpointDamaged if the commit cannot be read."""
     return whole(commit_in(tree, batch), tree.where(f"commits/{batch}"))
 
 
 def can_restart_open(tree: Tree) -> bool:
     """Whether Spark can start from this checkpoint even if the last planned batch is not committed.
 
-    Spark 4.2.0 cannot start then if the sources in that batch's plan have names (see ``Offsets.named``). True if no
-    batch is planned. Raises CheckpointDamaged.
+    Spark 4.2.0 cannot start in that case if the sources in the batch's plan have names (see ``Offsets.named``). True if
+    no batch is planned. Raises CheckpointDamaged if the plan cannot be read.
     """
     planned = last_planned(tree)
     return planned is None or not read_offsets(tree, planned).named

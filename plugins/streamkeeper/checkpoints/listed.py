@@ -1,4 +1,6 @@
-"""A tree of files that lists every folder once; existence follows from the listings, without a request per file."""
+"""A tree of files that lists every folder once. Whether a file exists follows from the listings, without a request per
+file.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from collections.abc import Iterator
 from streamkeeper.checkpoints.trees import Tree
 
 _DEEPEST = 7
-"""The depth of ``state/<operator>/<partition>/<store>/_stateSchema/...``; a deeper path comes from a linked folder that
-contains itself.
+"""The depth of ``state/<operator>/<partition>/<store>/_stateSchema/...``. A path that is deeper results from a linked
+folder that contains itself.
 """
 
 

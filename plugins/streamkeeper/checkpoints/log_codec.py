@@ -1,9 +1,9 @@
-"""Decodes and encodes Spark's logs byte by byte, without I/O: offsets, commits, and files listed by file sources and
-sinks.
+"""Decodes the bytes of entries of Spark's logs, and encodes such entries, without I/O: offsets, commits, and files
+listed by file sources and sinks.
 
 Formats of Spark 4.2.0 (``OffsetSeqLog``, ``CommitLog``, ``FileStreamSourceLog``, ``FileStreamSinkLog``): a line
 ``v<number>``, then JSON. Offset log v1 identifies sources by position, v2 by ``name:`` before the offset. The form of
-an offset itself belongs to the kind of its source. Commit log v2 names state files, v3 also contains a sink's metadata.
+an offset itself depends on the kind of its source. Commit log v2 names state files, v3 also contains a sink's metadata.
 File logs are compacted: ``19.compact`` contains every entry up to 19, and Spark eventually removes the single entries.
 """
 
@@ -55,11 +55,11 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     """The format of the offset log."""
     watermark_ms: int
-    """The watermark in UTC epoch milliseconds, 0 before any."""
+    """The watermark in UTC epoch milliseconds; 0 before the query has a watermark."""
     conf: dict[str, str]
     """The settings that Spark pins to the checkpoint."""
     ends: dict[str, str]
-    """Source id -> its end offset as text, in the log's order."""
+    """The end offset of each source as text, by source id, in the log's order."""
 
     @property
     def named(self) -> bool:
@@ -72,8 +72,8 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed batch. ``state_ids``: operator -> partition -> ids of the partition's state files; empty if the
-    commit does not name the files, as in checkpoint format 1.
+    """A committed batch. ``state_ids``: the ids of each partition's state files, by operator and partition; empty if
+    the commit does not name the files, as in checkpoint format 1.
     """
 
     version: int
@@ -81,7 +81,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def partitions(self) -> dict[str, int]:
-        """Operator -> number of partitions."""
+        """The number of partitions of each operator, by operator."""
         return {operator: len(partitions) for operator, partitions in self.state_ids.items()}
 
 
@@ -121,8 +121,8 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.numbers, default=-1)
 
     def name_of(self, number: int) -> str:
-        """Return the file name of an existing entry. If both a plain and a compacted file exist, this is the compacted
-        one.
+        """Return the file name of an existing entry: the compacted file if the entry has both a plain and a compacted
+        file.
         """
         return f"{number}.compact" if number in self.compacted else str(number)
 
@@ -176,7 +176,7 @@ def entry_number(name: str) -> int | None:
 
 
 def log_names(names: Iterable[str]) -> LogNames:
-    """Return the entries among a folder's files, without drafts and checksums."""
+    """Return the numbers of the log entries among a folder's files; drafts and checksums are ignored."""
     found = [matched for name in names if (matched := _ENTRY.fullmatch(name))]
     return LogNames(
         plain=frozenset(int(matched[1]) for matched in found if not matched[2]),
@@ -282,7 +282,7 @@ def _lines(content: bytes, log: str) -> tuple[int, list[str]] | Trouble:
 
 
 def _files_from(content: bytes, decoder: msgspec.json.Decoder[T]) -> list[T] | Trouble:
-    """Decode all lines in one call, because a compacted entry may have a million."""
+    """Decode all lines of an entry in one call, because a compacted entry may have a million lines."""
     head, _, body = content.partition(b"\n")
     lines = _lines(head, "files")
     if isinstance(lines, Trouble):
@@ -300,7 +300,9 @@ def _ends(version: int, lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_cut(end: str) -> bool:
-    """Whether an offset is truncated. Text that starts like JSON must be JSON; some sources write other text."""
+    """Whether an offset is truncated. An offset that starts like JSON must be valid JSON; some sources write other
+    text, which counts as complete.
+    """
     if not end.startswith(("{", "[")):
         return False
     try:

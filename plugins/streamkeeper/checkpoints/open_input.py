@@ -14,14 +14,14 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 
 _SPECIAL = frozenset("{}[]*?\\")
-"""Spark 4.2.0 treats a path with one of these characters as a pattern, and for each such path reads all files of the
-batch again.
+"""Spark 4.2.0 treats a path that contains one of these characters as a pattern. For each such path it reads all files
+of the batch one more time.
 """
 
 
 class OpenInput(msgspec.Struct, frozen=True):
-    """Two texts, each of which may be empty: one names the open batch's missing files, the other the files that could
-    not be checked.
+    """Two texts about the input files of the open batch: one names the missing files, the other the files that could
+    not be checked. Each text may be empty.
     """
 
     missing: str = ""
@@ -42,7 +42,7 @@ def doubling_files(tree: Tree, batch: int) -> list[str]:
     the batch a second time.
 
     Two kinds of batches are not affected: a batch with a single file, and a batch of files in partition directories,
-    because Spark collects those files in a set. Raises NotFound, CheckpointDamaged.
+    because Spark collects those files in a set. Raises the errors of ``look_at_batch``.
     """
     found = []
     for source in offsets_at(tree, batch):
@@ -53,8 +53,8 @@ def doubling_files(tree: Tree, batch: int) -> list[str]:
 
 
 def open_input(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = None) -> OpenInput:
-    """Check the files of a planned batch as ``look_at_batch`` does, but return texts. Raises NotFound,
-    CheckpointDamaged.
+    """Check the files of a planned batch as ``look_at_batch`` does, but return texts. Raises the errors of
+    ``look_at_batch``.
     """
     found, files = look_at_batch(tree, batch, unseen=unseen), f"files of open batch {batch}"
     return OpenInput(found.gone_clause(files), found.unchecked_clause(files))

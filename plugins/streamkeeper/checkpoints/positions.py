@@ -81,7 +81,9 @@ class PositionHistory:
     """The positions after some batches of one checkpoint; the log of each source is read once."""
 
     def __init__(self, tree: Tree, batches: Iterable[int]) -> None:
-        """Read plans and logs. Raises CheckpointDamaged, CheckpointChanged."""
+        """Read the plans of ``batches`` and the logs of the file sources. Raises CheckpointDamaged if one cannot be
+        read, CheckpointChanged if an entry was removed during the read.
+        """
         self._plans = {batch: read_offsets(tree, batch) for batch in batches}
         newest = self._plans[max(self._plans)]
         self._logs = {source.name: _Log(tree, source) for source in file_sources(tree, newest, None)}
@@ -96,7 +98,7 @@ class PositionHistory:
         return Position(batch=batch, named=plan.named, sources=sources)
 
     def position_of(self, ends: Mapping[str, str]) -> Position:
-        """Return the position of which ``ends`` are the end offsets, as Spark wrote them. The plan that contained these
+        """Return the position whose end offsets are ``ends``, as Spark wrote them. The plan that contained these
         offsets may be missing.
         """
         return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
@@ -123,7 +125,7 @@ class PositionHistory:
 
 
 class _Log:
-    """The log of one file source: the files it contains up to any entry."""
+    """The log of one file source, from which the files in its entries up to any given entry can be determined."""
 
     def __init__(self, tree: Tree, source: FileSource) -> None:
         self._files = logged_files(tree, source, source.end)

@@ -9,7 +9,9 @@ import msgspec
 from streamkeeper.model.records.snapshot import Stamp
 
 REMOVING = "removing"
-"""The marker of a version that is being removed: a copy of its metadata, and the last file to be removed."""
+"""The name of the marker of a version that is being removed. The marker is a copy of the version's metadata, and is the
+last file to be removed.
+"""
 STAGES = {"state": 0, "sources": 1, "offsets": 2, "commits": 3}
 
 
@@ -25,13 +27,13 @@ class PlannedRemoval(msgspec.Struct, frozen=True, kw_only=True):
     """A file to remove, provided that its size and time are still the planned ones."""
 
     path: str
-    """Its path in the directory."""
+    """The file's path in the directory."""
     size: int
-    """Its size in bytes."""
+    """The file's size in bytes."""
     modified: int
-    """Its modification time, in nanoseconds since 1970."""
+    """The file's modification time, in nanoseconds since 1970."""
     reason: str
-    """Why it is removed."""
+    """Why the file is removed."""
     subject: str = ""
     """The name of the checksummed file in the same folder, if ``path`` is a checksum that may be removed only once that
     file is missing.
@@ -46,9 +48,9 @@ class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The files to remove from a directory, in the order of their removal."""
 
     directory: str
-    """The directory."""
+    """The directory from which the plan removes files."""
     extent: Extent
-    """How much of it the plan removes."""
+    """How much of the directory the plan removes."""
     files: tuple[PlannedRemoval, ...] = ()
     """The files to remove."""
     kept: tuple[str, ...] = ()
@@ -56,7 +58,7 @@ class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
     kept_whole: str = ""
     """Why no file is removed; empty if files may be removed."""
     left: tuple[str, ...] = ()
-    """The files left alone, each with the reason."""
+    """The files that the plan does not touch, each with the reason."""
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):

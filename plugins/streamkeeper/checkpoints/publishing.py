@@ -1,6 +1,6 @@
 """Publishes a checkpoint version through the file that is created last, its ``metadata``; no file is renamed.
 
-Files without metadata are not a version. If a writer dies and leaves such files, the next writer creates the same
+Files without metadata are not a version. If a writer terminates and leaves such files, the next writer creates the same
 version and adds only the missing files. Two writers may also work concurrently: each file is created once, whole and
 with the same content, and neither writer removes a file.
 """
@@ -19,12 +19,14 @@ from streamkeeper.system.crash_points import crash_point
 METADATA = "metadata"
 _ANOTHER = "name a directory that does not exist"
 _WRITERS = 8
-"""The file system writes its journal once for all waiting writers: 240 files take 0.05 s in parallel, 0.5 s in
-sequence.
+"""The number of files that are written in parallel. The file system writes its journal once for all waiting writers:
+240 files take 0.05 s in parallel, 0.5 s in sequence.
 """
 
 Content = Callable[[str], Iterable[bytes]]
-"""A function from a file's path to the file's content in parts, the same at each call."""
+"""A function that returns the content of a file, given the file's path. It returns the content in parts, and the same
+content at each call.
+"""
 
 
 def is_published(tree: Tree) -> bool:
@@ -95,7 +97,9 @@ def _files_in(target: Tree) -> dict[str, Stamp]:
 
 
 def _create_same(target: Tree, path: str, content: Content, known: Stamp | None) -> None:
-    """Create a file, unless it exists with this content; ``known``: its stamp before the publication, if it existed."""
+    """Create a file, unless it exists with this content. ``known``: the file's stamp, if the file existed before the
+    publication began.
+    """
     try:
         if known is None:
             target.create(path, content(path))

@@ -42,13 +42,13 @@ class ReachComparison(msgspec.Struct, frozen=True, kw_only=True):
     """How far the new checkpoint has read, compared with the old checkpoint."""
 
     comparable: bool = True
-    """False if the two cannot be compared."""
+    """Whether the two checkpoints can be compared."""
     why: str = ""
-    """Why they cannot be compared."""
+    """Why the two checkpoints cannot be compared."""
     holds: bool = False
-    """Whether the new one has read everything that the old one has."""
+    """Whether the new checkpoint has read everything that the old one has read."""
     equal: bool = False
-    """Whether both have read the same."""
+    """Whether both checkpoints have read the same input."""
     sources: tuple[SourceReach, ...] = ()
     """The comparison of each source."""
 
@@ -68,7 +68,7 @@ class ReachComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(old: Position, new: Position) -> ReachComparison:
     """Compare two positions: whether ``new`` has read every file that ``old`` has read, and has read every partition at
-    least as far.
+    least to the same offset.
 
     If ``new`` is without a batch, it lacks everything that ``old`` has read. If ``old`` is without a batch, ``new``
     lacks nothing.
@@ -94,7 +94,7 @@ def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
     no such pair.
 
     The search covers the last 200 batches of each checkpoint, without batches whose plan or commit no longer exists.
-    Raises CheckpointDamaged, CheckpointChanged.
+    Raises the errors of ``until_unchanged``.
     """
 
     def look(tree: Tree) -> tuple[PositionHistory, list[int]] | None:
@@ -122,7 +122,7 @@ def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tup
     read.
 
     A rebuild from the beginning would lack the missing files. ``unseen``: as in ``look_for_files``. Raises Unsupported
-    if a file cannot be checked. Raises CheckpointDamaged, CheckpointChanged.
+    if a file cannot be checked, and the errors of ``position``.
     """
     found: set[str] = set()
     for source in position(tree).sources.values():
@@ -179,5 +179,7 @@ def _pairs(old: Position, new: Position) -> Iterator[tuple[str, SourcePosition, 
 
 
 def _is_same(old: SourcePosition, new: SourcePosition) -> bool:
-    """Whether two positions are equal: no read file equals no offset."""
+    """Whether two positions are equal. A source that has read no file has the same position as a source without an
+    offset.
+    """
     return old.is_same(new) or (old.is_nothing and new.is_nothing)

@@ -117,8 +117,8 @@ def _remove_files(tree: Tree, plan: PrunePlan) -> Pruned:
 def _unchanged(
     tree: Tree, files: Iterable[PlannedRemoval], asked: list[PlannedRemoval], left: list[str]
 ) -> Iterator[PlannedRemoval]:
-    """Yield the files that still match the plan, and add them to ``asked``; each file is checked just before its
-    removal.
+    """Yield the files that still match the plan, and add each of them to ``asked``. Each file is checked just before
+    its removal.
     """
     for file in files:
         try:

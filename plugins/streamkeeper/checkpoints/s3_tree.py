@@ -211,12 +211,14 @@ class S3Tree(Tree):
             part, number = _gathered(rest), number + 1
 
     def _listing_of(self, path: str) -> _Listing | None:
-        """Return the listing that would contain a file; None if it was not made yet."""
+        """Return the listing that would contain a file; None if that listing has not been made yet."""
         part, below, _ = path.partition("/")
         return self._listings.get(None) or self._listings.get(part if below else "")
 
     def _look(self, part: str | None) -> _Listing:
-        """List a folder of the tree with everything below it. ``""`` lists only the top level, None the whole tree."""
+        """List a folder of the tree with everything below it. If the folder is ``""``, list only the tree's top level;
+        if it is None, list the whole tree.
+        """
         found = _Listing()
         wanted = {"Prefix": f"{self._prefix}{part}/" if part else self._prefix}
         if part == "":
@@ -245,7 +247,9 @@ class S3Tree(Tree):
 
     @contextmanager
     def _told(self, operation: str, path: str) -> Iterator[None]:
-        """Translate a client's error into a tree's, in one line with the operation and the file."""
+        """Translate an error of the S3 client into an error of the tree, whose message names the operation and the file
+        in one line.
+        """
         try:
             yield
         except ClientError as error:
@@ -279,11 +283,11 @@ def _shared_client(what: str) -> Any:
 
 
 class _Conflict(Exception):
-    """The server rejected a write of an object because another write of it is in progress."""
+    """Raised if the server rejected a write of an object because another write of that object is in progress."""
 
 
 def _gathered(parts: Iterator[bytes]) -> bytes:
-    """Return the next ``_PART_BYTES`` or more of a content; less at its end, and empty after it."""
+    """Return the next part of a content: at least ``_PART_BYTES``, fewer for the last part, and nothing after it."""
     found, size = [], 0
     for part in parts:
         found.append(part)
@@ -294,7 +298,7 @@ def _gathered(parts: Iterator[bytes]) -> bytes:
 
 
 def _add(names: dict[str, set[str]], path: str) -> None:
-    """Add a path to its folder, and every folder to its parent."""
+    """Add a path to the names of its folder, and each of its folders to the names of the parent folder."""
     while path:
         folder, _, name = path.rstrip("/").rpartition("/")
         known = names.setdefault(folder, set())
@@ -306,7 +310,9 @@ def _add(names: dict[str, set[str]], path: str) -> None:
 
 
 def _stamp(size: int, modified: datetime, tag: str) -> Stamp:
-    """Round times to whole seconds: a HEAD has no finer ones, but listings of some servers do."""
+    """Return an object's stamp with its time rounded to whole seconds. The response to a HEAD request has no finer
+    times, but the listings of some servers do.
+    """
     return Stamp(size=size, modified=int(modified.timestamp()) * _SECOND_NS, changed=0, tag=tag.strip('"'))
 
 

@@ -1,4 +1,4 @@
-"""Creates a new checkpoint version that starts exactly where a batch of another version ends.
+"""Creates a new checkpoint version that starts exactly after a given batch of another version.
 
 Measured on Spark 4.2.0 with files and Kafka: no input is lost or read twice, across restarts and compactions of a file
 source's log. Files that a source has listed beyond the batch are read by the new version's next batch.
@@ -33,9 +33,9 @@ from streamkeeper.sources.known_sources import READ_FROM, start_content
 _ENTRY = "0"
 
 REBASED = 1
-"""The number of the copied batch if numbering restarts. At a start Spark requests the input between a checkpoint's last
-two batches from its sources. If the copied batch were batch 0, that would be every file ever listed (measured: 6 s for
-1,100 files). Therefore it is batch 1, after an empty batch 0.
+"""The number of the copied batch if the numbering restarts. At a start, Spark requests from its sources the input
+between a checkpoint's last two batches. If the copied batch were batch 0, that input would be every file ever listed
+(measured: 6 s for 1,100 files). The copied batch is therefore batch 1, after an empty batch 0.
 """
 
 
@@ -44,14 +44,15 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
 
     ``source``: the other checkpoint.
     ``target``: the new version. It is published once it is complete; an existing version with this query id is left
-    alone.
-    ``batch``: the batch of ``source``. The batch counts as done even if it was only planned, so the caller must know
-    that the batch reached the sink.
+      unchanged.
+    ``batch``: the batch of ``source``. The batch counts as done even if it was only planned, so the caller must be
+      certain that the batch reached the sink.
     ``number``: the batch's number in ``target``: ``batch``, or ``REBASED`` if the numbering restarts.
     ``query_id``: Spark's id of the query in ``target``.
 
-    Raises NotFound for an unknown batch, InvalidInput if ``target`` is in use or ``source`` keeps state, and
-    CheckpointChanged when the query changed ``source`` during the copy. Raises CheckpointDamaged.
+    Raises NotFound for an unknown batch, InvalidInput if ``target`` is in use or ``source`` keeps state,
+    CheckpointChanged if the query changed ``source`` during the copy, and CheckpointDamaged if a required file of
+    ``source`` is missing or unreadable.
     """
     if _is_there(target, query_id):
         return
@@ -120,7 +121,9 @@ def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
 
 
 def _commit(source: Tree, batch: int) -> bytes:
-    """Return the batch's own commit, the previous one, or a standard one; commits of stateless queries are alike."""
+    """Return the batch's own commit; without it, the previous commit; without both, a standard one. All commits of
+    stateless queries are equivalent.
+    """
     for number in (batch, batch - 1):
         commit = commit_in(source, number)
         if commit is Trouble.MISSING:
@@ -137,7 +140,7 @@ def _seen(source: Tree, log: FileSource) -> bytes:
 
 
 def _beginning(source: Tree, name: str, end: str) -> bytes:
-    """Encode where a source starts; for a source without an offset, the recorded start."""
+    """Encode the offset at which a source starts; for a source without an offset, encode the recorded start."""
     found = read_start(source, name) if end == NO_OFFSET else end
     content = start_content(found) if found is not None else None
     if content is not None:
@@ -167,7 +170,7 @@ def _refuse_shared_logs(source: Tree, plan: Offsets, logs: dict[str, FileSource]
 
 
 def _is_there(target: Tree, query_id: str) -> bool:
-    """Whether ``target`` is published and belongs to this query; raises InvalidInput if it belongs to another one."""
+    """Whether ``target`` is published and belongs to this query. Raises InvalidInput if it belongs to another query."""
     if not is_published(target):
         return False
     found = layout.query_id(target)

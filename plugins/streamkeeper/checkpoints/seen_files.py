@@ -59,9 +59,9 @@ def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
 def _was_read(
     seen: Mapping[str, float], fresh: Mapping[str, os.stat_result], before: str, after: str
 ) -> Iterator[bool]:
-    """Yield for each new path whether its file was read already: the same file, a file with the same relative name, or
-    one with the same name and time, as in copies that keep times. Times are compared to the second, because some copies
-    keep no fractions.
+    """Yield, for each new path, whether its file has already been read. It counts as read if the same file was read, or
+    a file with the same relative name, or a file with the same name and time, because some copies keep times. Times are
+    compared to the second, because some copies keep no fractions.
     """
     bases = _base(before), _base(after)
     if shared := next((base for base in bases if all(Path(other).is_relative_to(base) for other in bases)), ""):
@@ -94,7 +94,9 @@ def _endings(name: str) -> Iterator[str]:
 
 
 def _may_be(old: str, found: os.stat_result) -> bool:
-    """Whether a file may be a copy of the file at the old path; not if the old file still exists with another size."""
+    """Whether a file may be a copy of the file at the old path. This is excluded if the old file still exists and has a
+    different size.
+    """
     try:
         return os.stat(old).st_size == found.st_size
     except OSError:
@@ -135,7 +137,7 @@ def _is_wild(place: str) -> bool:
 
 
 def _seen(tree: Tree, log: str) -> Iterator[tuple[str, float]]:
-    """Yield path and time in ms of every file in a source's log."""
+    """Yield the path and the time in ms of every file in a source's log."""
     for name in tree.files(log):
         if entry_number(name) is not None:
             for file in read_source_entry(tree, f"{log}/{name}"):
@@ -143,9 +145,7 @@ def _seen(tree: Tree, log: str) -> Iterator[tuple[str, float]]:
 
 
 def _found(place: str) -> Iterator[str]:
-    """Yield every file in a place, through linked folders as Spark lists them, without the hidden ones that Spark
-    ignores.
-    """
+    """Yield every file in a place. Linked folders are followed and hidden files are left out, as in Spark's listing."""
     for path in glob.glob(place) if _is_wild(place) else [place]:
         if not os.path.isdir(path):
             yield from (path,) if _shows(os.path.basename(path)) else ()

@@ -1,6 +1,6 @@
 """Every kind of damage to a checkpoint, with its effect on a start and the remedy.
 
-The effects were measured with Spark 4.2.0 by starting a driver on such a checkpoint; the others follow from Spark's
+Most effects were measured with Spark 4.2.0 by starting a driver on such a checkpoint. The others follow from Spark's
 code for reading its logs (``MicroBatchExecution``, ``HDFSMetadataLog``, ``CommitLog``, ``FileStreamSource``).
 """
 
@@ -140,7 +140,7 @@ SHAPES = frozenset(_SHAPES)
 
 
 def damage(shape: str, where: str, evidence: str) -> Damage:
-    """Return a damage of the kind ``shape``, with the known effect and the remedy of that kind.
+    """Return a damage of the kind ``shape``, with the effect and the remedy that are recorded for that kind.
 
     ``where``: a path inside the checkpoint.
     """

@@ -1,4 +1,5 @@
-"""Damage to the logs of file sources, and offsets that contradict them. Other sources keep no log to compare with.
+"""Damage to the logs of file sources, and offsets that contradict these logs. Other sources keep no log that offsets
+could be compared with.
 
 Spark reads every entry since the last compacted one, and those between the last two offsets. It writes an entry just
 before the plan that names the entry, so a crash in between leaves one entry beyond the last plan.
@@ -87,13 +88,15 @@ def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[Fil
 
 
 def _needed(source: FileSource) -> range:
-    """Return the entries that a start reads: those since the last compacted one and those of the last planned batch."""
+    """Return the entries that a start reads: those since the last compacted entry, and those of the last
+    planned batch.
+    """
     start = max(source.entries.compacted, default=0)
     first = start if source.start is None else min(start, source.start + 1)
     return range(max(first, 0), max(source.entries.newest, source.end) + 1)
 
 
 def _is_lost(source: FileSource) -> bool:
-    """Whether the log lost entries, instead of an offset being ahead of the log; a batch takes one entry."""
+    """Whether the log lost entries; if not, the source's offset is ahead of the log. A batch takes one entry."""
     step = source.end - (-1 if source.start is None else source.start)
     return step <= 1 or source.entries.newest < (source.start or 0)

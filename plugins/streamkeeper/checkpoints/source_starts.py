@@ -26,7 +26,8 @@ def start_offsets(tree: Tree, sources: int) -> tuple[str, ...]:
     """Return the offsets at which each source started, as one line of JSON per source.
 
     The line is ``null`` for a source that reads from the beginning, such as a file source. ``sources``: the number of
-    the query's sources; a source that the query reads twice counts once. Raises CheckpointDamaged.
+    the query's sources; a source that the query reads twice counts once. Raises CheckpointDamaged if the newest plan
+    cannot be read.
     """
     planned = last_planned(tree)
     plan = read_offsets(tree, planned) if planned is not None else None
@@ -39,7 +40,7 @@ def stands_at(tree: Tree, batch: int | None) -> dict[str, SourcePosition]:
     """Return the position of every source after ``batch``, by the source's id in the offset log.
 
     If ``batch`` is None, return the positions before the first batch, at which the sources started. Raises
-    CheckpointDamaged.
+    CheckpointDamaged if the plan of ``batch`` cannot be read.
     """
     if batch is None:
         lines = {name: read_start(tree, name) for name in tree.folders("sources")}
@@ -49,10 +50,10 @@ def stands_at(tree: Tree, batch: int | None) -> dict[str, SourcePosition]:
 
 
 def read_by(tree: Tree, batch: int) -> dict[str, SourcePosition]:
-    """Return the position at which ``batch`` begins to read each source, without the parts of a source of which it
-    reads nothing, or of which the position before the batch is not recorded.
+    """Return the position at which ``batch`` begins to read each source. The position lacks the parts of a source from
+    which the batch reads nothing, and the parts for which no position before the batch is recorded.
 
-    Raises CheckpointDamaged.
+    Raises CheckpointDamaged if the plan of ``batch`` or of the batch before it cannot be read.
     """
     starts = stands_at(tree, batch - 1 if batch > 0 else None)
     ends = stands_at(tree, batch)
@@ -62,14 +63,14 @@ def read_by(tree: Tree, batch: int) -> dict[str, SourcePosition]:
 def places_read(tree: Tree, batch: int | None) -> set[str]:
     """Return the names of the places, such as topics, in which a source has a position after ``batch``.
 
-    ``batch``: as in ``stands_at``. Raises CheckpointDamaged.
+    ``batch``: as in ``stands_at``. Raises the errors of ``stands_at``.
     """
     return {place for position in stands_at(tree, batch).values() for place in position.places}
 
 
 def would_read_on(tree: Tree, source: str, kind: SourceKind, place: str) -> bool:
-    """Whether a source of this kind at ``place`` certainly covers everything of which it has a position in the last
-    planned batch. False if the source has no such position.
+    """Whether a source of this kind at ``place`` certainly covers every part in which the source has a position after
+    the last planned batch. False if the source has no such position.
 
     ``source``: the source's id in the offset log.
     """

@@ -100,8 +100,8 @@ def _keeps_one_partition(tree: Tree, operator: str, facts: OperatorFacts | Troub
 
 
 def _metadata_damage(seen: Listed, operator: str, where: str, trouble: Trouble) -> Damage:
-    """Classify damaged metadata: format 1 is not needed, as measured; a schema log next to the file reveals a later
-    format.
+    """Classify damaged operator metadata. Metadata of format 1 is not needed for a start, as measured; a schema log
+    next to the file shows that the format is later.
     """
     if "_stateSchema" in seen.folders(operator) or "v2" in seen.folders(f"{operator}/_metadata"):
         return damage("state-metadata-log-damaged", where, f"{where} {trouble.value}")
@@ -110,8 +110,8 @@ def _metadata_damage(seen: Listed, operator: str, where: str, trouble: Trouble) 
 
 
 def _stores(seen: Listed, partition: str, facts: OperatorFacts | Trouble) -> list[str]:
-    """Return the folders of a partition's stores: the partition's own for the default store, else one below it per
-    name.
+    """Return the folders of a partition's stores: the partition's own folder for the default store, and a folder below
+    it for each named store.
     """
     if isinstance(facts, OperatorFacts) and facts.stores:
         return [partition if name == _DEFAULT_STORE else f"{partition}/{name}" for name in facts.stores]
@@ -129,7 +129,7 @@ def _schema(seen: Listed, store: str) -> Iterator[Damage]:
 
 
 def _store(seen: Listed, store: str, batch: int, state: StateFiles) -> Iterator[Damage]:
-    """Check the files with one store's state after ``batch``."""
+    """Check the files that contain one store's state after ``batch``."""
     above, _, name = store.rpartition("/")
     if name not in seen.folders(above):
         yield damage("state-file-missing", store, f"{store} is missing")
@@ -160,7 +160,7 @@ def _torn(tree: Tree, path: str) -> Damage:
 
 
 def _broken_archive(seen: Listed, store: str, version: int) -> str | None:
-    """Return the newest RocksDB snapshot up to a version, if it cannot be opened."""
+    """Return the newest RocksDB snapshot up to a version if that snapshot cannot be opened."""
     names = [name for name in seen.files(store) if name.endswith(".zip")]
     archives = [(int(found[1]), f"{store}/{name}") for name in names if (found := _STATE.fullmatch(name))]
     newest = max((archive for archive in archives if archive[0] <= version), default=None)
@@ -172,7 +172,7 @@ def _broken_archive(seen: Listed, store: str, version: int) -> str | None:
 
 
 def _cut_tables(seen: Listed, store: str, archive: str) -> Iterator[Damage]:
-    """Report SSTs whose size differs from the one in their snapshot."""
+    """Report SSTs whose size differs from the size that is recorded in their snapshot."""
     for name, size in archived_sizes(seen.tree.read(archive)).items():
         path = f"{store}/SSTs/{name}"
         if seen.has(path) and seen.tree.stamp(path).size not in (0, size):

@@ -28,7 +28,7 @@ class _StateFile(msgspec.Struct, frozen=True):
     version: int
     """The version of the state."""
     id: str | None
-    """The id in its name; only in checkpoint format 2."""
+    """The id in the file's name; present only in checkpoint format 2."""
     kind: str
     """The file's extension: ``delta``, ``snapshot``, ``zip`` or ``changelog``."""
     name: str
@@ -36,7 +36,7 @@ class _StateFile(msgspec.Struct, frozen=True):
 
 
 class StateFiles:
-    """Finds the files of the state stores in one listing of a checkpoint; each commit is read once."""
+    """The files of the state stores in one listing of a checkpoint. Each commit is read only once."""
 
     def __init__(self, seen: Listed) -> None:
         self._seen = seen
@@ -74,8 +74,8 @@ class StateFiles:
     def _committed(self, store: str, version: int, files: list[_StateFile]) -> list[_StateFile]:
         """Return the files that belong to the commit of their batch; a failed attempt leaves files with other ids.
 
-        Once that commit has been removed, the files cannot be distinguished, so every file counts. A running query may
-        remove it between the listing and this call.
+        If the commit has been removed, the files of the attempts cannot be distinguished, so every file counts. A
+        running query may remove the commit between the listing and this call.
         """
         if all(file.id is None for file in files):
             return files

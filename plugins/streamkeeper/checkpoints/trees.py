@@ -107,7 +107,7 @@ class Tree(ABC):
 
     def empty(self) -> dict[str, Stamp]:
         """Remove the tree with all its files and folders, except those that cannot be removed. Return the files that
-        the tree contained.
+        the tree contained before the removal.
         """
         files = self.fresh().look().files
         self.delete(files)

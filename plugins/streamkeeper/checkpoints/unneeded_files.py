@@ -60,7 +60,9 @@ def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
 
 
 def plan_unpublished(tree: Tree) -> PrunePlan:
-    """Plan to remove a version without metadata, which a dead writer or an interrupted removal left incomplete."""
+    """Plan to remove a version without metadata, which a terminated writer or an interrupted removal left
+    incomplete.
+    """
     plan, seen = _begun(tree, Extent.WHOLE)
     if not plan.kept_whole and is_published(tree):
         return replace(plan, kept_whole="it is published now, because its metadata exists")
@@ -149,8 +151,8 @@ def _unfinished(tree: Tree, old: Iterable[str]) -> list[str]:
 
 
 def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, str]:
-    """Return SST or log that no version refers to -> why it is removed; raises CheckpointDamaged if an archive cannot
-    be read or names a missing file.
+    """Return the reason for removal of each SST or log that no version refers to, by file. Raises CheckpointDamaged if
+    an archive cannot be read or names a missing file.
     """
     archives = [name for name in tree.files(store) if name.endswith(".zip") and not name.startswith(".")]
     entries = [_archive(tree, f"{store}/{name}") for name in archives]
@@ -168,8 +170,8 @@ def _is_before_all(modified: int, archives: list[int]) -> bool:
 
 
 def _archive(tree: Tree, path: str) -> tuple[int, list[str]]:
-    """Return an archive's time, and the SSTs and logs that it names; an archive that is removed meanwhile counts as
-    unreadable.
+    """Return an archive's time, and the SSTs and logs that it names. An archive that is removed during the call counts
+    as unreadable.
     """
     try:
         return tree.stamp(path).modified, files_named_in(io.BytesIO(tree.read(path)), path)

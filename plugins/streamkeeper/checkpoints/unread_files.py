@@ -23,10 +23,12 @@ from streamkeeper.sources.files import CHOOSING, log_offset, max_file_age_ms
 
 _DESCRIBED = re.compile(r"FileStreamSource\[(.*)\]")
 _PATTERN = re.compile(r"[*?{\[\]\\]")
-"""Wildcards in a place that is not a directory; patterns are left to Spark."""
+"""Wildcards. A place that contains one is a pattern instead of a directory, and is not searched."""
 _MOST_FILES = 100_000
 _MOST_REMOTE_FILES = 10_000
-"""A listing of a bucket takes one request per thousand files."""
+"""The greatest number of files in a directory on S3 or in HDFS that is searched. A listing of a bucket takes one
+request per thousand files.
+"""
 _MOST_LOG_BYTES = 32 << 20
 
 
@@ -34,9 +36,11 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     """The unread files of a source."""
 
     files: int
-    """How many files wait."""
+    """How many files have still to be read."""
     oldest: float | None
-    """When the oldest waiting file was written, seconds since 1970; None without any."""
+    """When the oldest of the files that have still to be read was written, in seconds since 1970; None if there is no
+    such file.
+    """
     too_old: int = 0
     """How many files Spark never reads, because of their age or their name."""
     example: str = ""
@@ -74,7 +78,8 @@ class UnreadFiles:
         """Count the files that no batch up to the source's offset has read. The result can be None, as the class
         describes.
 
-        Raises CheckpointDamaged when the log lacks an entry. Raises CheckpointChanged, StoreUnavailable.
+        Raises CheckpointDamaged if the log lacks an entry, CheckpointChanged if an entry was removed during the call,
+        and StoreUnavailable if the storage does not answer.
         """
         there = self.unread(tree, source)
         if there is None:
@@ -89,7 +94,7 @@ class UnreadFiles:
         )
 
     def unread(self, tree: Tree, source: FileSource) -> dict[str, int] | None:
-        """Return path -> modification time in ms of every existing, unread file; None in the cases that the class
+        """Return the modification time in ms of every existing, unread file, by path; None in the cases that the class
         lists.
 
         Raises the errors of ``look``.
@@ -153,7 +158,7 @@ def newest_read_ms(tree: Tree, folder: str, offset: str) -> int:
     """Return the latest modification time among the files that a source's log lists up to ``offset``; 0 if it lists
     none.
 
-    Raises CheckpointDamaged, CheckpointChanged.
+    Raises CheckpointDamaged if the log is damaged, CheckpointChanged if an entry was removed during the call.
     """
     entries, decoded = log_names(tree.files(folder)), log_offset(offset)
     end = -1 if decoded is None else decoded
@@ -175,7 +180,7 @@ def _directory(place: str) -> str:
 
 
 def _files(directory: str, *, recursive: bool) -> Iterator[tuple[str, int]]:
-    """Yield files as Spark lists them: the directory's own and those of its partitions, without hidden ones."""
+    """Yield the files that Spark lists: those in the directory itself and in its partitions, without hidden files."""
     try:
         entries = os.scandir(directory)
     except FileNotFoundError:
@@ -199,5 +204,5 @@ def _is_unnameable(path: str) -> bool:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether Spark ignores a file: unfinished files and Spark's own."""
+    """Whether Spark ignores a file, as it does with unfinished files and with its own files."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

@@ -1,6 +1,6 @@
-"""WebHDFS: a NameNode's files over HTTP.
+"""Accesses the files of a NameNode over HTTP (WebHDFS).
 
-The NameNode has names and sizes; a file's bytes are exchanged with a DataNode that it names.
+The NameNode stores names and sizes; a file's bytes are exchanged with a DataNode that the NameNode selects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streamkeeper.system.rest_client import Refusal, RestClient, Server
 
 _T = TypeVar("_T")
 _RPC_SAYS = "Hadoop IPC port"
-"""Text in the HTTP response of a NameNode's RPC port."""
+"""Text that the RPC port of a NameNode sends in response to an HTTP request."""
 _FILE_ERRORS: dict[str, type[OSError]] = {
     "FileNotFoundException": FileNotFoundError,
     "FileAlreadyExistsException": FileExistsError,
@@ -42,16 +42,16 @@ _NO_DATANODE = "check that the DataNode is running, and that this machine can re
 
 
 class FileStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """A file or folder."""
+    """The status of a file or folder."""
 
     file_id: int
     """An id that HDFS never reuses."""
     length: int
-    """Its size in bytes."""
+    """The file's size in bytes."""
     modification_time: int
-    """Its modification time in epoch milliseconds."""
+    """The modification time in epoch milliseconds."""
     path_suffix: str
-    """Its name in a listing of its folder."""
+    """The name of the file or folder in a listing of the folder that contains it."""
     type: str
     """FILE, DIRECTORY or SYMLINK."""
 
@@ -124,7 +124,7 @@ class WebHdfs:
     def create(self, path: str, content: bytes | Iterable[bytes]) -> None:
         """Create a new file with its parent folders; raises the errors of ``content``.
 
-        If a writer dies, the DataNode completes the file with the bytes received so far. Therefore write under a
+        If a writer terminates, the DataNode completes the file with the bytes received so far. Therefore write under a
         temporary name and rename the file.
         """
         where = self._ask("create", "PUT", path, "CREATE", redirect=False, overwrite="false").headers["Location"]
@@ -202,7 +202,7 @@ class WebHdfs:
             raise Refused(f"cannot inspect {self.root}{path}: {self.url} is not WebHDFS", hint=_NOBODY) from error
 
     def _judge(self, path: str, refusal: Refusal) -> Exception:
-        """Return the error of a refusal, by the name of the exception that the server reports."""
+        """Return the error for a refused request, according to the name of the exception that the server reports."""
         failure = _failure_in(refusal.body)
         exception = failure.exception if failure is not None else ""
         if kind := _FILE_ERRORS.get(exception):

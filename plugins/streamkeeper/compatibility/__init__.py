@@ -1,1 +1,3 @@
-"""What a change means for state and offsets, judged from two manifests. Pure: nothing here reads, writes or waits."""
+"""Judges from two manifests what a change means for state and offsets. Pure: no function here reads files, writes or
+waits.
+"""

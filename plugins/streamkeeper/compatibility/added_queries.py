@@ -130,12 +130,12 @@ def likeness(old: Manifest, new: Manifest) -> tuple[str, ...]:
 
 
 def _each(clauses: Sequence[str]) -> str:
-    """The clauses as a list with "and"."""
+    """Return the clauses as one text: a list with "and" before the last clause."""
     return " and ".join(filter(None, (", ".join(clauses[:-1]), *clauses[-1:])))
 
 
 def _owners(manifest: Manifest, others: Queries) -> list[str]:
-    """The queries that write to the same place; none for a function, whose place is not known."""
+    """Return the queries that write to the same place; none for a sink function, whose place is not known."""
     if not capabilities_of(manifest.sink.kind).names_place:
         return []
     return [name for name, other in others.items() if other.sink.same_place(manifest.sink)]
@@ -166,12 +166,14 @@ def _reads_alike(old: Manifest, new: Manifest) -> bool:
 
 
 def _read(source: Source) -> tuple[str, str]:
-    """Kind and place of a source, without brokers: a topic on other brokers may be the same one."""
+    """Return the kind and the place of a source, without its brokers, because a topic on other brokers may be the same
+    topic.
+    """
     return source.kind, place_of(source) or source.location
 
 
 def _keeps_alike(old: Manifest, new: Manifest) -> bool:
-    """Whether both keep state with operators of the same kinds."""
+    """Whether both queries keep state with operators of the same kinds."""
     kinds = [[operator.kind for operator in manifest.operators] for manifest in (old, new)]
     return bool(kinds[0]) and kinds[0] == kinds[1]
 

@@ -1,5 +1,5 @@
-"""Adjusts the texts of a finding to the other findings of its query: a change that is safe alone does nothing if the
-query fails. Pure.
+"""Adjusts the texts of a finding to the other findings of its query: a change that is safe by itself has no effect if
+the query fails. Pure.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from streamkeeper.compatibility.rehearsals import FAILURES, OUTPUT_DOES_NOT_FIT
 from streamkeeper.model.manifests.finding import Finding, Severity
 
 ALONE = f"{NO_ACTION} for this change alone"
-"""Hint of a note beside a finding that needs an action."""
+"""The hint of a note if another finding of the query needs an action."""
 UNLESS_FAILED = "if the query did not fail, "
-"""Begins the effect of a change that would show only in a query that runs."""
+"""The beginning of the effect of a change that only a running query would show."""
 _MIXED = ", and results might become wrong"
-"""In place of the statement that nothing proves a failure."""
+"""The text that replaces ``UNPROVEN`` in an effect if a failure was measured."""
 _FOLLOW = "follow the hint of {rule}, which reports the change of {columns}"
-"""Hint of a note about output columns that another finding, which needs an action, reports as well."""
+"""The hint of a note about output columns that another finding, which needs an action, reports as well."""
 _COLUMN_PLACE = re.compile(r"(?:output|sink, \w+) column (.+)")
 _COLUMNS_FIRST = re.compile(r"(?:type of )?columns? (?:(?:added|removed): (.*)|([^:]+): .*)", re.DOTALL)
 _NAMED = re.compile(r" AS (\w+)")
@@ -29,11 +29,11 @@ _MEASURED_FAILURES = frozenset({*FAILURES, OUTPUT_DOES_NOT_FIT})
 
 
 def among_others(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings of one query, with texts that also hold beside the other findings.
+    """Return the findings of one query, with texts that remain correct next to the other findings.
 
-    A note does not state that no action is needed if another finding requires one; if that finding reports the same
-    output columns, the note refers to it. If the rehearsal failed, effects that only a running query has become
-    conditional.
+    A note does not state that no action is needed if another finding requires an action. If that finding reports the
+    same output columns, the note refers to it. If the rehearsal failed, effects that only a running query can have are
+    worded as conditional.
     """
     found = tuple(findings)
     if any(each.severity is not Severity.NOTE for each in found):
@@ -60,7 +60,7 @@ def _referring(finding: Finding, among: Iterable[Finding]) -> Finding:
 
 
 def _output_columns(finding: Finding) -> set[str]:
-    """The names of the output columns that a finding reports, from its place or its evidence."""
+    """Return the names of the output columns that a finding reports, taken from its place or its evidence."""
     if place := _COLUMN_PLACE.fullmatch(finding.where):
         return {place[1]}
     if finding.where == _OF_PLAN:

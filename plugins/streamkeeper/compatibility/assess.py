@@ -168,14 +168,16 @@ def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Man
 
 
 def _compared(field: str, manifest: Manifest, same_sink: bool) -> object:
-    """A field's value. The rule about another kind of sink explains the functions of the sink."""
+    """Return a field's value to compare. If the two sinks are of different kinds, omit the functions of the sink,
+    because the rule about another kind of sink explains them.
+    """
     if field != "functions" or same_sink:
         return getattr(manifest, field)
     return {name: digest for name, digest in manifest.functions.items() if not name.startswith(SINK_FUNCTION)}
 
 
 def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A finding for each field whose difference, taken alone, no rule reports."""
+    """Yield a finding for each field that differs and whose difference, taken by itself, no rule reports."""
     for field in old.__struct_fields__:
         if field in _DERIVED:
             continue

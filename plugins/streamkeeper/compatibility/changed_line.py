@@ -15,7 +15,7 @@ _MOST = 2
 def with_line(
     findings: Iterable[Finding], old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield the findings. A finding without a line gets the line of the new expression in the job's file.
+    """Yield the findings. A finding without a line gets the line of the changed expression in the candidate's file.
 
     ``before``, ``after``: the expressions that the findings are about, in the deployed job and in the candidate.
     """

@@ -39,9 +39,11 @@ _ASKED = (
 )
 _OF_RECOVER = "streamkeeper recover lists what each option loses or duplicates"
 _WITHOUT_RECOVER = frozenset({"newer-format", "not-a-checkpoint"})
-"""Not about lost or changed files."""
+"""Kinds of damage that do not consist of lost or changed files."""
 _AMBIGUOUS = frozenset({"unplanned-source-entry"})
-"""Left by a crash, or by removing the last batch from both logs, which duplicates it: an approval is required."""
+"""Kinds of damage that have two possible causes: a crash, or a removal of the last batch from both logs, which would
+duplicate that batch. An approval is therefore required.
+"""
 
 
 def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
@@ -64,7 +66,9 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
 
 
 def _hint(damage: Damage) -> str:
-    """The hint. It covers this damage alone; the whole verdict may still require an approval."""
+    """Return the hint for a damage. The hint covers only this damage; the whole verdict may still require an
+    approval.
+    """
     if damage.shape in _AMBIGUOUS:
         return f"{APPROVE}. {_ASKED}"
     if damage.hint.startswith(_RESTORE):

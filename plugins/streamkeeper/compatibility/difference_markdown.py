@@ -1,4 +1,4 @@
-"""Differences of two versions of a job as Markdown, for pages of every kind. Pure."""
+"""Renders the differences between two versions of a job as Markdown, for pages of every kind. Pure."""
 
 from __future__ import annotations
 

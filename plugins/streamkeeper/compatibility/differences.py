@@ -77,7 +77,9 @@ class _Comparison:
             yield from self._compare(title, *(_lines_of(side) if side else [] for side in sides))
 
     def _files(self) -> Iterator[Difference]:
-        """Differences between files, the job's own file first; it is compared even if it was renamed."""
+        """Yield the differences between files, starting with the job's own file, which is compared even if it was
+        renamed.
+        """
         old, new = dict(self._before.files), dict(self._after.files)
         entries = old.pop(self._before.entry, None), new.pop(self._after.entry, None)
         names = dict.fromkeys((self._before.entry, self._after.entry))
@@ -99,7 +101,9 @@ class _Comparison:
         yield from self._compare(title, *lines, unseen="empty, or different only in what is masked")
 
     def _compare(self, title: str, old: list[str], new: list[str], *, unseen: str = "") -> Iterator[Difference]:
-        """``unseen``: the note for a difference without a differing line; without it none is reported."""
+        """Yield the difference between two texts. ``unseen``: the note to report if no line differs; if it is empty, no
+        difference is reported in that case.
+        """
         before, after = (list(map(self._shown, lines)) for lines in (old, new))
         diff = list(unified_diff(before, after, self._before.name, self._after.name, lineterm=""))
         left = len(diff) - MOST_LINES
@@ -117,7 +121,7 @@ def _came_or_went(old: object, new: object) -> str:
 
 
 def _text(data: bytes) -> str | None:
-    """The text of a file; None if it is binary, too long or not UTF-8."""
+    """Return the text of a file; None if the file is binary, too long or not UTF-8."""
     if len(data) > MOST_BYTES or b"\0" in data:
         return None
     try:
@@ -127,7 +131,7 @@ def _text(data: bytes) -> str | None:
 
 
 def _values(values: Mapping[str, ParamValue], other: Mapping[str, ParamValue], *, new: bool = False) -> list[str]:
-    """One line per value; the new line of a changed masked value ends with ``(another value)``."""
+    """Return one line per value. If a masked value has changed, its new line ends with ``(another value)``."""
     lines = []
     for key, value in sorted(values.items()):
         shown = shown_value(key, value)
@@ -141,7 +145,7 @@ def _lines_of(query: Manifest) -> list[str]:
 
 
 def _told(query: Manifest) -> Iterator[str]:
-    """A manifest in the terms of the query's author."""
+    """Yield the lines that describe a manifest in the terms of the query's author."""
     for number, source in enumerate(query.sources):
         yield from source_lines(number, source)
     yield from (f"watermark: {watermark}" for watermark in query.watermarks)
@@ -163,7 +167,7 @@ def _told(query: Manifest) -> Iterator[str]:
 
 
 def _digest(digest: str) -> str:
-    """A digest shortened to what distinguishes two of them."""
+    """Return a digest shortened to a length that still distinguishes two digests."""
     return digest if len(digest) < 64 else digest[:12]
 
 

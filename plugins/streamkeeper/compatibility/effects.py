@@ -1,8 +1,8 @@
 """The effect of a RESUME with each change: a sentence per rule and severity. Pure.
 
-``{groups}``: the entries that the state keeps; ``{name}``: the output column concerned; ``{where}``: the finding's own;
-``{option}``: the meaning of the sink's option.
-A finding about damage brings its own sentence: the effect that was measured at a start.
+The placeholders in a sentence are ``{groups}``, the entries that the state keeps; ``{name}``, the output column
+concerned; ``{where}``, the place that the finding names; and ``{option}``, the meaning of the sink's option. A finding
+about damage has its own sentence: the effect that was measured at a start.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from streamkeeper.model.manifests.finding import Finding, Severity
 
 NO_ACTION = "no action is needed"
 IF_INTENDED = f"{NO_ACTION} if this is intended"
-"""Hints of notes without a more specific one."""
+"""The hint of a note for which no more specific hint exists."""
 _ANY_SETTING = "operator-definition-changed"
 GROUPS, NAME = "groups in the state", "results"
 _ENTRIES = {"deduplication": "keys in the state", "join of two streams": "rows waiting in the join state"}
-"""Name of an operator in a finding's place -> the entries of its state, if these are not groups."""
+"""What the entries of an operator's state are called, by the operator's name in a finding's place, if they are not
+groups.
+"""
 _OPTIONS = {"key": "key", "format": "file format", "partition_by": "partitioning"}
-"""Option of a sink -> its meaning."""
+"""The meaning of a sink's option, by option."""
 
 _KEYED = {
     "grouping-key": ("rows", "groups", "group"),
@@ -63,7 +65,7 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
 
 
 OTHER_COLUMNS = "Spark would reject the state, because {rows} were written with other columns than the query now stores"
-"""Effect if columns were replaced by another number of columns."""
+"""The effect if columns were replaced by a different number of columns."""
 
 _OLD_FILES = "existing files keep the old columns: a reader of the output would"
 _ANEW = (
@@ -73,7 +75,7 @@ _ANEW = (
 _SETTING = "new rows would be computed with the new value, while {groups} hold results of the old value"
 
 OF_TABLE = "the first write would fail, because the output table has the old {what}"
-"""Effect of columns that an output table does not accept; for files, ``BREAKING`` has one sentence per change."""
+"""The effect of columns that an output table does not accept. For files, ``BREAKING`` has one sentence per change."""
 
 BREAKING: dict[str, str] = {
     "source-count-changed": "Spark would refuse to start, because the checkpoint holds one offset per deployed source",
@@ -167,7 +169,9 @@ BREAKING: dict[str, str] = {
 
 _LOOK = "Spark would start, but"
 UNPROVEN = "; no check can prove that the two fit: results may become wrong, or the query may fail"
-"""Ends the effect of changed code on state; a rehearsal that failed is such a proof."""
+"""The end of the effect of changed code on state. It does not apply after a failed rehearsal, which does prove
+something.
+"""
 
 OPAQUE: dict[str, str] = {
     "source-topic-created-again": "the query would continue at its old offsets and never read the new topic's records "
@@ -259,7 +263,9 @@ UNCONDITIONAL: Mapping[Severity, frozenset[str]] = {
     ),
     Severity.FATAL: frozenset(FATAL),
 }
-"""Rules whose sentence also holds for a query that fails: it names the failure, or denies an effect."""
+"""Rules whose sentence also holds for a query that fails, because the sentence names the failure or denies
+an effect.
+"""
 
 _OF = {Severity.NOTE: NOTES, Severity.OPAQUE: OPAQUE, Severity.BREAKING: BREAKING, Severity.FATAL: FATAL}
 
@@ -276,7 +282,7 @@ def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = "
 
 
 def _entries(where: str) -> str:
-    """The entries of the state of the operator that a finding's place names."""
+    """Return what the entries are called in the state of the operator that a finding's place names."""
     return next((entries for operator, entries in _ENTRIES.items() if operator in where), GROUPS)
 
 
@@ -286,8 +292,9 @@ def with_effects(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def with_effect(finding: Finding, *, groups: str = "", name: str = NAME) -> Finding:
-    """Return the finding with the sentence of its rule, and whether that also holds for a query that fails. A sentence
-    that the rule has set is kept. ``groups`` and ``name`` are those of ``effect_of``.
+    """Return the finding with the sentence of its rule and with ``unconditional``, which is set if that sentence also
+    holds for a query that fails. A sentence that the rule has set is kept. ``groups`` and ``name`` are those of
+    ``effect_of``.
     """
     if finding.effect:
         return finding

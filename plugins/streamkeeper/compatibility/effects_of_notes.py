@@ -133,6 +133,8 @@ WITHOUT_EFFECT = frozenset(
         "watermark-changed",
     }
 )
-"""Rules about changes that the output and the state do not show, if the rule itself states no effect."""
+"""Rules about changes that are visible neither in the output nor in the state, unless the rule itself
+states an effect.
+"""
 UNCONDITIONAL = WITHOUT_EFFECT | {"function-has-effects", "not-rehearsed", "output-lost", "query-removed"}
 """Rules whose effect also holds for a query that fails."""

@@ -45,12 +45,14 @@ def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _differing(old: Manifest, new: Manifest) -> list[str]:
-    """Names of functions and rows with different digests and equal normal forms."""
+    """Return the names of functions and rows whose digests differ although their normal forms are equal."""
     return _same_without(old.essentials, new.essentials, old, new)
 
 
 def _rewritten(old: Manifest, new: Manifest) -> list[str]:
-    """Names of functions that were rewritten in more than the names of local variables, and do the same."""
+    """Return the names of functions in which more than the names of local variables was rewritten, but which do the
+    same.
+    """
     renamed = _differing(old, new)
     return [name for name in _same_without(old.rewritten, new.rewritten, old, new) if name not in renamed]
 

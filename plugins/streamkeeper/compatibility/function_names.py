@@ -17,7 +17,7 @@ _CALL = "__call__"
 _WORD = re.compile(r"\w+(?:\.\w+)*")
 
 Names = Mapping[int, str]
-"""Number of a function in the expressions of one manifest -> its name."""
+"""The name of each function in the expressions of one manifest, by the function's number."""
 NO_NAMES: Names = MappingProxyType({})
 
 
@@ -49,7 +49,9 @@ def short_name(name: str, manifest: Manifest) -> str:
 
 
 def _names(manifest: Manifest) -> Names:
-    """The names that the output's columns identify; the only function's name for every number."""
+    """Return the function names that the output's columns identify. If there is only one function, it has the
+    number 0.
+    """
     found: dict[int, str] = {}
     for column in manifest.columns:
         numbers = _runs(_NUMBER.findall(without_texts(column.meaning)))
@@ -64,5 +66,5 @@ def _names(manifest: Manifest) -> Names:
 
 
 def _runs(items: Sequence[str]) -> list[str]:
-    """The items without immediate repetitions."""
+    """Return the items without immediate repetitions."""
     return [item for item, _ in groupby(items)]

@@ -187,7 +187,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def _by_use(names: Sequence[str], old: Manifest, new: Manifest) -> Iterator[Sequence[str]]:
-    """The columns that the function names, then the others: one finding for each group."""
+    """Yield the columns that the function names, then the other columns, so that each group gets one finding."""
     named = _named(old, new)
     yield from filter(None, ([name for name in names if name in named], [name for name in names if name not in named]))
 
@@ -202,7 +202,9 @@ def _each(names: Sequence[str]) -> str:
 
 
 def _changed_code(names: Sequence[str], old: Manifest, new: Manifest) -> CodeChange:
-    """The change in the functions that compute these columns, else in any function of the plan."""
+    """Return the change in the functions that compute these columns. If none of them changed, return the change in any
+    function of the plan.
+    """
     columns = output_columns(new)
     computing = {function for name in names for function in columns[name].functions or ()}
     before, after = _plan_code(old, new)
@@ -230,7 +232,7 @@ def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str
 
 
 def _differs(names: Sequence[str], old: Manifest, new: Manifest) -> str:
-    """How these columns of new rows would differ from those of the rows written so far."""
+    """Return a text on how these columns of new rows would differ from those of the rows written so far."""
     listed = _each(names)
     if names[0] not in output_columns(new):
         return f"new rows would lack {listed}, which the rows written so far have"
@@ -252,7 +254,8 @@ def _named(*manifests: Manifest) -> frozenset[str]:
 def _may_use(name: str, old: Manifest, new: Manifest) -> bool:
     """Whether the sink's functions may use a column as more than a value.
 
-    A release described before this was recorded counts like the candidate: changed code requires an approval anyway.
+    For a release whose description does not record this, the candidate's record decides, because changed code requires
+    an approval anyway.
     """
     if name in _named(old, new) or ALL_COLUMNS in _named(new):
         return True
@@ -261,13 +264,17 @@ def _may_use(name: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _code_differs(old: Manifest, new: Manifest) -> bool:
-    """Whether Python code of the plan differs in places where that alone does not require an approval."""
+    """Whether Python code of the plan differs in places where such a difference, taken by itself, does not require an
+    approval.
+    """
     before, after = _plan_code(old, new)
     return list(before.values()) != list(after.values())
 
 
 def _plan_code(*manifests: Manifest) -> Iterator[dict[str, str]]:
-    """Name -> digest of each function of a plan above its state, or whose result deduplications only carry."""
+    """Yield, for each manifest, the digest by name of each function above the plan's state, and of each function whose
+    result is only carried through deduplications.
+    """
     carried = {name for manifest in manifests for name in manifest.carried}
     for manifest in manifests:
         found = {name: digest for name, digest in manifest.functions.items() if not is_rows(name)}
@@ -283,7 +290,7 @@ def _rows_differ(old: Manifest, new: Manifest) -> bool:
 def _tables_differ(old: Manifest, new: Manifest) -> bool:
     """Whether static tables, or the joins with them, differ.
 
-    Of two different plans with the same text the difference may be the place of a table.
+    If two plans differ although their texts are equal, the difference may be the place of a table.
     """
     texts = [[line for line in each.plan.splitlines() if not line.startswith(_STRUCTURE)] for each in (old, new)]
     reads_alike = texts[0] == texts[1] and old.plan != new.plan
@@ -291,7 +298,7 @@ def _tables_differ(old: Manifest, new: Manifest) -> bool:
 
 
 def _shape(plan: str) -> list[str]:
-    """The lines of a plan outside of its streams, and its joins, without column numbers."""
+    """Return the lines of a plan that are not about its streams, and its joins, without column numbers."""
     lines = [re.sub(r"^[:\s+\-|]*", "", line) for line in plan.splitlines()]
     kept = [line for line in lines if _JOIN.match(line) or not line.startswith(_OF_STREAMS)]
     return sorted(_NUMBER.sub("", line) for line in kept)

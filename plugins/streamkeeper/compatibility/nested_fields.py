@@ -39,7 +39,7 @@ def fields_apart(before: str, after: str) -> Iterator[tuple[Path, str, str]]:
 
 
 def _short(kind: str) -> str:
-    """A type without the keys and values of a map."""
+    """Return a type without the keys and values of a map."""
     return kind.partition(" of {")[0] if " of {" in kind else kind
 
 
@@ -70,8 +70,9 @@ def _is_unnamed(text: str, within: Path) -> bool:
 
 
 def _reads(text: str, column: str) -> Iterator[tuple[Path, bool]]:
-    """The paths at which an expression reads a column (empty: the whole column), each with whether it only applies a
-    function to the elements found there."""
+    """Yield the paths at which an expression reads a column; an empty path means the whole column. With each path,
+    yield whether the expression only applies a function to the elements found there.
+    """
     for found in re.finditer(rf"{re.escape(column)}(?!\w)", text):
         path: list[str] = []
         end = found.end()
@@ -88,7 +89,9 @@ def _overlaps(path: Path, field: Path) -> bool:
 
 
 def _fields(kind: str) -> dict[Path, str] | None:
-    """Path -> type of every leaf; paths do not name the arrays that they pass through."""
+    """Return the type of every leaf, by path. Paths do not name the arrays that they lead through. None if the type has
+    no fields or cannot be parsed.
+    """
     try:
         found, rest = _read(kind.removesuffix(" not null"), ())
     except ValueError:

@@ -2,12 +2,13 @@
 
 - ``CASE`` whose branches compare one column with different literals: at most one of them applies, so their order does
   not count.
-- ``CASE WHEN x IS NOT NULL THEN x ELSE y END`` and its variants: ``coalesce(x, y)``.
-- ``IF(x, y, z)``: ``CASE WHEN x THEN y ELSE z END``.
-- Intervals added to a time: 12 minutes and 720 seconds are equal, but of two types.
+- ``CASE WHEN x IS NOT NULL THEN x ELSE y END`` and its variants become ``coalesce(x, y)``.
+- ``IF(x, y, z)`` becomes ``CASE WHEN x THEN y ELSE z END``.
+- Intervals added to a time: 12 minutes and 720 seconds are equal, but have two different types.
 - Literal maps that are used for lookups: the order of their entries has no effect.
 
-The first two hold for a column only. Any other expression might give another value each time it is evaluated.
+The first two are applied only if the compared expression is a column. Any other expression might have another value
+each time it is evaluated.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _rewritten(term: Term) -> Term:
 
 
 def _conditional(name: str, arguments: Term) -> Term | None:
-    """The normal form of a call; None if it has no other form."""
+    """Return the normal form of a call; None if the call has no other form."""
     match name, arguments.parts:
         case "casewhen", (*otherwise, Term(parts=(Term(before="branches="), Term(before="[") as listed))):
             branches = [_call(branch, "tuple2") for branch in listed.parts]
@@ -65,7 +66,7 @@ def _conditional(name: str, arguments: Term) -> Term | None:
 
 
 def _call(term: Term, name: str) -> tuple[Term, ...] | None:
-    """The arguments of a call to ``name``; None for any other term."""
+    """Return the arguments of a call to ``name``; None for any other term."""
     match term.parts:
         case (Term(before=called, parts=()), Term(before="(", parts=arguments)) if called == name and not term.between:
             return arguments
@@ -91,7 +92,9 @@ def _branches_sorted(otherwise: list[Term], listed: Term, branches: list[tuple[T
 
 
 def _compared(condition: Term) -> tuple[str, list[str]] | None:
-    """The column that a condition compares, and the literals that it accepts."""
+    """Return the column that a condition compares, and the literals that the condition accepts; None for any other
+    condition.
+    """
     if (arguments := _call(condition, "equalto")) is not None and len(arguments) == 2:
         literal, column = sorted(map(str, arguments), key=lambda text: _COLUMN.match(text) is not None)
         literals = [literal]
@@ -129,7 +132,7 @@ def in_one_unit(canonical: str) -> str:
 
 
 def _types(canonical: str) -> list[tuple[int, int]]:
-    """The positions of the types of such intervals."""
+    """Return the start and end of the type of each interval that is added to a time."""
     found: list[tuple[int, int]] = []
     waiting: list[int] = []
     quotes = escaped = False
@@ -150,7 +153,9 @@ def _types(canonical: str) -> list[tuple[int, int]]:
 
 
 def _of_call(canonical: str, start: int, stop: int) -> list[tuple[int, int]]:
-    """The type of a call's second argument if it is an interval."""
+    """Return the start and end of the type of a call's second argument if that argument is an interval; else
+    nothing.
+    """
     inner = canonical[start:stop]
     comma = next((index for index, char in outside(inner) if char == ","), len(inner))
     length = _LENGTH.match(inner, comma)
@@ -163,7 +168,7 @@ _MAP = ':{"keyType":'
 
 
 class _Number(str):
-    """A number as written: 1.0 and 1.00 are different decimals."""
+    """A number as it is written in the expression, because 1.0 and 1.00 are different decimals."""
 
     __slots__ = ()
 
@@ -198,7 +203,7 @@ def in_key_order(canonical: str) -> str:
 
 
 def _entries_sorted(entries: object) -> str | None:
-    """``[[keys], [values]]`` sorted by key; None for any other text, or if a key is duplicated."""
+    """Return ``[[keys], [values]]`` sorted by key; None for any other value, or if a key is duplicated."""
     match entries:
         case [[*keys], [*values]] if len(keys) == len(values):
             pairs = sorted(zip(map(_text, keys), map(_text, values), strict=True))

@@ -1,4 +1,4 @@
-"""Adds to findings about columns that may be null now the change that causes it. Pure."""
+"""Adds the causing change to findings about columns that may now be null. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.model.manifests.finding import Finding
 from streamkeeper.model.manifests.manifest import Manifest, Operator
 
 BECAME_NULLABLE = "-became-nullable"
-"""End of the names of the rules about such columns."""
+"""The end of the names of the rules about columns that may now be null."""
 _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )*isnotnull\(")
 _MOST = 3
 
@@ -20,7 +20,7 @@ _MOST = 3
 def with_cause_of_null(
     findings: Iterable[Finding], before: Operator, after: Operator, old: Manifest, new: Manifest
 ) -> Iterator[Finding]:
-    """Yield the findings; a finding about a column that may be null now gets the cause.
+    """Yield the findings. The cause is added to each finding about a column that may now be null.
 
     ``before``, ``after``: the operator that stores the column, in the deployed query and in the candidate.
     """
@@ -33,7 +33,9 @@ def with_cause_of_null(
 
 
 def _cause(before: Operator, after: Operator, old: Manifest, new: Manifest) -> str:
-    """The cause as a clause. Spark removes rows with a null early, if a join or a filter rejects them anyway."""
+    """Return the cause as a clause. A removed filter can be the cause, because Spark removes rows with a null early if
+    a join or a filter rejects them anyway.
+    """
     for left, right in zip(old.operators, new.operators, strict=False):
         was, now = left.detail.get("type", ""), right.detail.get("type", "")
         if left.kind == right.kind == "join" and was != now:

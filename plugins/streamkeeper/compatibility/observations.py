@@ -27,7 +27,7 @@ def open_batch_cannot_restart(batch: int) -> Finding:
 
 
 def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
-    """Report a lost checkpoint. In an empty directory Spark starts from the beginning; in an older copy it repeats
+    """Report a lost checkpoint. In an empty directory Spark starts from the beginning; in an older copy it reruns
     batches.
     """
     return Finding(
@@ -162,7 +162,7 @@ def topic_created_again(source: str, message: str) -> Finding:
 
 
 def has_other_topics(findings: Iterable[Finding]) -> bool:
-    """Whether a query's topic was deleted and created again."""
+    """Whether a topic of the query was deleted and created again, according to the findings."""
     return any(finding.rule == _CREATED_AGAIN for finding in findings)
 
 
@@ -195,7 +195,7 @@ def history_gone(source: str, clauses: str) -> Finding:
 
 
 def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
-    """Report a sink with batches that the checkpoint lacks. Spark would plan batches with these numbers again, and the
+    """Report a sink with batches that the checkpoint lacks. Spark would plan new batches with these numbers, and the
     sink would skip them without an error.
     """
     return Finding(
@@ -288,7 +288,7 @@ def not_looked(look: str, reason: str) -> Finding:
 
 
 def plan_not_deterministic(query: str) -> Finding:
-    """Report that two builds of the same code produced different queries. The query that will run may differ from the
+    """Report that building the same code twice produced different queries. The query that will run may differ from the
     checked one.
     """
     return Finding(

@@ -76,8 +76,10 @@ def as_described_before(found: Manifest, stored: Manifest) -> tuple[Manifest, Ma
 
 
 def _digests_alike(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
-    """If an older version computed the digests of one: the code counts as unchanged if all it was built from is the
-    same, and files of the bundle are named by their old path."""
+    """Return both manifests in a comparable form if their digests were computed by different versions of Streamkeeper;
+    otherwise return them unchanged. Code counts as unchanged if everything that it was built from is the same, and
+    files of the bundle are named by their path, as in older versions.
+    """
     if old.digests == new.digests:
         return old, new
     if same_context(old, new) and old.functions.keys() == new.functions.keys():
@@ -91,7 +93,7 @@ def _with_code_of(other: Manifest, manifest: Manifest) -> Manifest:
 
 
 def _placed(manifest: Manifest) -> Manifest:
-    """Static files of the bundle as in older versions: named by their path."""
+    """Return the manifest with the bundle's static files named by their path, as in older versions."""
     root = manifest.bundle
     if not root:
         return manifest
@@ -103,7 +105,7 @@ def _placed(manifest: Manifest) -> Manifest:
 
 
 def _meanings_rewritten(manifest: Manifest, rewrite: Callable[[str], str]) -> Manifest:
-    """The manifest with ``rewrite`` applied to each text about expressions."""
+    """Return the manifest with ``rewrite`` applied to each text about expressions."""
     rewritten = _texts_rewritten({field: msgspec.to_builtins(getattr(manifest, field)) for field in _MEANINGS}, rewrite)
     return msgspec.structs.replace(
         manifest,
@@ -136,7 +138,9 @@ def _without_structure(manifest: Manifest) -> Manifest:
 
 
 def _schemas_rewritten(manifest: Manifest) -> Manifest:
-    """Write names with spaces in the current form: earlier versions used no backticks."""
+    """Return the manifest with names that contain spaces written in the current form; earlier versions used no
+    backticks.
+    """
     return msgspec.structs.replace(
         manifest,
         sources=tuple(msgspec.structs.replace(source, schema=_rewritten(source.schema)) for source in manifest.sources),
@@ -168,7 +172,7 @@ def _bare(manifest: Manifest, other: Manifest) -> Manifest:
 
 
 def _always_recorded(key: str) -> bool:
-    """Whether every format records a setting that is set."""
+    """Whether manifests of every format record this setting if it is set."""
     return key.startswith("spark.sql.") and not key.startswith(_RECORDED_SINCE_3)
 
 
@@ -188,5 +192,5 @@ def _bare_operator(operator: Operator, known: object) -> Operator:
 
 
 def _text_alone(plan: str) -> str:
-    """A plan without its digest, which each format computes differently."""
+    """Return a plan without its digest, which each format computes differently."""
     return "\n".join(line for line in plan.splitlines() if not line.startswith(_STRUCTURES))

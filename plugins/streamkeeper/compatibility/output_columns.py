@@ -17,7 +17,7 @@ _NUMBERED = re.compile(rf"({_QUOTED})|\b(source|static) \d+|\b(func=)\d+")
 _STATIC_AND_CODE = re.compile(rf"({_QUOTED})|\b(static) \d+|\b(func=)\d+")
 _CODE = re.compile(rf"({_QUOTED})|\b(func=)\d+")
 RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)\[(\d+)\]", re.DOTALL)
-"""A column that stateful Python code returns, with its position in the result."""
+"""Matches a column that stateful Python code returns, with the column's position in the result."""
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
@@ -138,7 +138,7 @@ def _reordered(before: list[tuple[str, str, str]], after: list[tuple[str, str, s
 
 
 def _meanings(manifest: Manifest) -> dict[str, str]:
-    """Column of the output -> its expression; empty if not known."""
+    """Return the expression of each column of the output, by column; an expression that is not known is empty."""
     return {name: column.meaning for name, column in output_columns(manifest).items()}
 
 

@@ -1,7 +1,7 @@
 """Rules about the columns that determine a row's place in the output: the key of a table, the partitions of files.
 
-They correspond to the grouping keys of state. If the same input gets another key, existing rows keep the old one and
-are never updated or removed.
+They correspond to the grouping keys of state. If a change gives the same input another key, existing rows keep the old
+key and are never updated or removed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
 _UNKNOWN = "unknown "
 _GROUPS = re.compile(r"\bgroupingAttributes=\[([^\[\]()]*)\]")
-"""The grouping columns of stateful code in an expression, if none of them is computed."""
+"""Matches the grouping columns of stateful code in an expression, if none of these columns is computed."""
 
 _OF_CODE = (
     "results would be written under other values of {name}, and existing rows would never be updated, if the stateful "
@@ -141,7 +141,7 @@ def _finding(place: str, name: str, severity: Severity, evidence: str, line: str
 
 
 def _causes(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
-    """Possible causes, the most certain first."""
+    """Yield the possible causes of other values in a column, the most certain first."""
     yield from _of_meaning(before, after, old, new)
     yield from _of_time_zone(before, after, old, new)
     yield from _of_functions(before, after, old, new)
@@ -199,7 +199,9 @@ def _of_time_zone(before: StateColumn, after: StateColumn, old: Manifest, new: M
 
 
 def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
-    """Python functions: an expression contains their number only, not their code."""
+    """Yield a cause if Python code that computes the column changed. An expression contains only the numbers of
+    functions, not their code.
+    """
     if None in (before.functions, after.functions):
         before, after = (msgspec.structs.replace(column, functions=None) for column in (before, after))
     had, has = _functions(before, old), _functions(after, new)
@@ -213,8 +215,9 @@ def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: M
 
 
 def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]:
-    """Name and digest of each function that computes a column; if not known, of all that may. Functions in state have
-    other rules."""
+    """Return the name and digest of each function that computes a column; if these functions are not known, of each
+    function that may compute it. Functions in state are left out, because other rules cover them.
+    """
     known = column.functions
     if known is None:
         computed = not is_known(column.meaning) or _PYTHON in column.meaning
@@ -224,7 +227,9 @@ def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]
 
 
 def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
-    """An expression contains the number of a static table; the table itself and its join are in the output's shape."""
+    """Yield a cause if a static table of the expression changed. The expression contains only the table's number; the
+    table itself and its join are in the output's shape.
+    """
     if not (_STATIC in before.meaning or _STATIC in after.meaning):
         return
     if _rows_of_job(old) != _rows_of_job(new):
@@ -254,7 +259,7 @@ def _rows_of_job(manifest: Manifest) -> list[str]:
 
 
 def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
-    """Reader options that change the values from which the key is computed."""
+    """Yield a cause for each changed reader option that affects the values from which the key is computed."""
     if any(each.severity is Severity.BREAKING for each in source_options_changed(old, new)):
         return
     for number, (was, now) in enumerate(zip(old.sources, new.sources, strict=False)):
@@ -265,7 +270,9 @@ def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, n
 
 
 def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
-    """A bare column has the value that was read; an expression may depend on any setting not known as harmless."""
+    """Yield a cause for each changed setting that may affect an expression. A column without an expression has the
+    value that was read; an expression may depend on any setting that is not recorded as harmless.
+    """
     for key, was, now in changed_settings(old, new, ConfRole.MEANING):
         if key == TIME_ZONE or key in LENIENT or key in WRITING or _is_told(key, old, new):
             continue

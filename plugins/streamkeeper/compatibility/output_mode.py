@@ -1,4 +1,6 @@
-"""Rules about the output mode: which rows of the state are already written, and which would never be."""
+"""Rules about the output mode, which determines which rows of the state are already written, and which would never be
+written.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _SAME_ROWS = ("deduplicate", "deduplicate-within-watermark", "limit")
 
 
 def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a changed output mode. Another mode may write rows a second time, or never."""
+    """Report a changed output mode. In another mode, rows may be written a second time, or never."""
     before, after = old.output_mode, new.output_mode
     if before == after:
         return

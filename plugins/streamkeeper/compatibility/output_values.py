@@ -24,7 +24,9 @@ OLD_VALUES = {
     "update": "new results would have the new {name}; groups without new rows keep the old {name} in the output",
     "complete": "the next batch would write every group again, with the new {name}",
 }
-"""Output mode -> effect on existing values; in append mode each result is written once."""
+"""Maps an output mode to the effect of a redefined column on existing values. Append mode is left out, because it
+writes each result only once.
+"""
 _FOLLOW = "follow the finding about the state"
 _WITH_STATE = "; the change also redefines a value in the state, which another finding reports"
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
@@ -32,7 +34,7 @@ _WRITTEN_ONCE = "new results would have the new {name}; rows already written kee
 
 def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report an output column that is computed differently above the state, that is, after the stateful operators. A
-    row that is already written keeps its old value until it is written again.
+    row that is already written keeps its old value until the query rewrites the row.
     """
     for name in redefined_values(old, new):
         before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning

@@ -63,7 +63,7 @@ def _fields_apart(had: dict[Path, str], has: dict[Path, str]) -> Iterator[str]:
 
 
 def _without_schemas(canonical: str) -> tuple[str, list[Any]]:
-    """An expression with a mark in place of each schema, and the schemas."""
+    """Return an expression from which each schema is cut out, and the list of these schemas."""
     kept, schemas, position = [], [], 0
     while found := _SCHEMA.search(canonical, position):
         try:
@@ -77,7 +77,9 @@ def _without_schemas(canonical: str) -> tuple[str, list[Any]]:
 
 
 def _leaves(kind: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Path and type of every field that is no struct; a path passes through arrays."""
+    """Yield the path and the type of every field that is not a struct. An array adds nothing to the path; the fields
+    inside it have the type ``array<…>``.
+    """
     match kind:
         case {"type": "struct", "fields": list(fields)}:
             for field in fields:
@@ -100,7 +102,9 @@ def _leaf_pairs(before: Term, after: Term) -> list[tuple[str, str]] | None:
 
 
 def _listed_fields(text: str, path: Path = ()) -> dict[Path, str] | None:
-    """``id string,place struct<city string>`` by the fields' paths; None for any other text."""
+    """Map the fields in a text such as ``id string,place struct<city string>`` from path to type; None for any other
+    text.
+    """
     found: dict[Path, str] = {}
     for listed in _split(text):
         field = _FIELD.fullmatch(listed)
@@ -116,7 +120,7 @@ def _listed_fields(text: str, path: Path = ()) -> dict[Path, str] | None:
 
 
 def _split(text: str) -> list[str]:
-    """The text, split at each comma that is outside of brackets."""
+    """Split a text at each comma that is outside of brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in _OPENS) - (char in _CLOSES)

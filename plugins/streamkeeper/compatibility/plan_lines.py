@@ -23,12 +23,14 @@ _NODES = {
 _GENERATED = re.compile(
     r"Generate (?P<made>.*), \[[\d, ]*\], (?P<outer>true|false), (?:\w+, )?\[(?P<columns>[^\[\]]*)\]"
 )
-"""Spark's generator, the columns that it does not pass on, whether it keeps rows without a result, and its results."""
+"""Matches a ``Generate`` node: Spark's generator, the columns that it does not pass on, whether it keeps rows without a
+result, and the columns of its results.
+"""
 _SORTED = re.compile(r"Sort (?P<by>.*), (?P<all>true|false)")
 _PYTHON_RESULTS = re.compile(r", \[pythonUDF[^\[\]]*\](?:, \d+)?$")
-"""Spark's columns for the results of Python functions, and the way it runs them."""
+"""Matches Spark's columns for the results of Python functions, and the way in which Spark runs these functions."""
 _READS = ("StreamingRelation", "StreamingDataSource", "FileSource[", "DataSource")
-"""Sources, which have their own findings."""
+"""Nodes that read a source. Changes of sources have findings of their own."""
 
 _BATCH_TIME = re.compile(r"current_batch_timestamp\([^()]*(?:\([^()]*\))?\)")
 _UNNAMED = ", name=<Unassigned>"
@@ -78,7 +80,7 @@ def plan_line(line: str, *, schemas: bool = False) -> Term:
 
 
 def _fields(text: str) -> str:
-    """Spark's schemas in SQL syntax: fields by name and type."""
+    """Return a text with Spark's schemas in SQL syntax: each field with its name and type."""
     while (shorter := _inner_fields(text)) != text:
         text = shorter
     return text

@@ -50,7 +50,7 @@ _CALLS = {
     ADDED_CALL: f"state that was computed without this function would be continued with it{UNPROVEN}",
     REMOVED_CALL: f"state that was computed with this function would be continued without it{UNPROVEN}",
 }
-"""Beginning of the evidence -> effect of a function that only one of the two queries calls."""
+"""Maps the beginning of the evidence to the effect of a function that only one of the two queries calls."""
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -182,8 +182,8 @@ def _changed(old: Manifest, new: Manifest, place: str) -> Iterator[tuple[str, st
 
 
 def _that_call(name: str, had: str | None, has: str | None, old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
-    """The two manifests. If one of the queries does not call the function, its manifest is without the function that
-    has the same number there.
+    """Return the two manifests. If one of the queries does not call the function, its manifest is returned without the
+    function that has the same number in that query.
     """
     place = name.partition(" ")[0]
     before, after = (
@@ -198,7 +198,9 @@ def _that_call(name: str, had: str | None, has: str | None, old: Manifest, new: 
 
 
 def _others_moved(old: Manifest, new: Manifest) -> bool:
-    """Whether a function in or below a stateful operator has kept its code, and another number in the query."""
+    """Whether a function in or below a stateful operator has the same code as before, but another number in
+    the query.
+    """
     pairs = [(had[0], has[0]) for had, has in _by_position(old, new, BELOW_STATE) if had and has and had[1] == has[1]]
     return any(before.partition(" ")[0] != after.partition(" ")[0] for before, after in pairs)
 
@@ -206,10 +208,11 @@ def _others_moved(old: Manifest, new: Manifest) -> bool:
 def _by_position(
     old: Manifest, new: Manifest, place: str
 ) -> Iterator[tuple[tuple[str, str] | None, tuple[str, str] | None]]:
-    """Pairs of functions at one place, by their number there.
+    """Yield pairs of functions at one place, paired by their number at this place.
 
-    If only additions or only removals lead from one list to the other, the other functions are paired by their code.
-    Not if rows of the job or functions whose results are only carried are among them: their numbers decide on rules.
+    If the two lists differ only by additions or only by removals, the functions are paired by their code instead. They
+    are still paired by number if any of them creates rows of the job, or if the results of any function are only
+    carried: rules depend on the numbers of such functions.
     """
     before, after = _numbered(old, place), _numbered(new, place)
     names = [name for side in (before, after) for name, _ in side.values()]
@@ -236,7 +239,7 @@ def _number(place: str) -> tuple[int, str]:
 
 
 def _is_carried(name: str, *manifests: Manifest) -> bool:
-    """Whether deduplications only carry the results of the functions with this place and number."""
+    """Whether deduplications only carry the results of every function with this place and number, in each manifest."""
     return all(
         known in manifest.carried
         for manifest in manifests
@@ -263,7 +266,7 @@ def function_called(name: str, manifest: Manifest) -> str:
 
 
 def _processors(name: str, manifest: Manifest) -> list[str]:
-    """The author's stateful classes that a wrapper reaches, without their base classes."""
+    """Return the author's stateful classes that a wrapper function reaches, without their base classes."""
     texts = {part: manifest.parts[part].text for part in manifest.reached.get(name, ()) if part in manifest.parts}
     headers = {part: found for part, text in texts.items() if (found := _HEADER.search(text))}
     bases = {part: {base.strip().rpartition(".")[2] for base in found[1].split(",")} for part, found in headers.items()}

@@ -47,13 +47,13 @@ _OF_SPARK = (
 _ID = re.compile(r"#\d+L?")
 _WATERMARK_MARK = re.compile(r"-T\d+ms")
 _BRANCH = re.compile(r"^[\s:|]*:-", re.MULTILINE)
-"""Begins the first of several inputs of a node in a plan's text."""
+"""Matches the beginning of the first input of a node with several inputs, in a plan's text."""
 _INDENT = re.compile(r"^[\s:|+-]*")
 
 
 def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a changed filter below the state. The filter decides which new rows reach the state; rows already there
-    stay.
+    """Report a changed filter below the state. The filter decides which new rows reach the state; rows that are already
+    in the state stay there.
 
     Below a join, the finding is breaking, because the join still matches the old rows. Below Python code, the finding
     is opaque, because it is unknown how the code handles rows of a new kind, or missing rows. Below any other operator,
@@ -162,8 +162,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def _without_null_checks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The parts that differ in more than checks for null. Spark moves these checks if, for instance, the type of a join
-    changes.
+    """Return the parts of each side that differ from the other side in more than checks for null. Spark moves these
+    checks if, for instance, the type of a join changes.
     """
     bare = [{part: _bare(part) for part in side} for side in (before, after)]
     return (
@@ -188,7 +188,9 @@ def _only_checks_null(step: str) -> bool:
 
 
 def _way_out(manifest: Manifest) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The filters, and the joins and similar nodes, that the output's rows pass; None if not known."""
+    """Return the filters that the output's rows pass, and the joins and similar nodes; None if the manifest does not
+    record them.
+    """
     if manifest.output_rows is None or manifest.output_shape is None:
         return None
     return manifest.output_rows, manifest.output_shape
@@ -210,14 +212,15 @@ def _same(before: Operator, after: Operator) -> bool:
 
 
 def _same_below_another_way(old: Manifest, new: Manifest) -> bool:
-    """Whether the same state is spelled differently, and its results pass other filters or joins."""
+    """Whether the state is the same, whatever its spelling, but its results pass other filters or joins than before."""
     known = None not in (_way_out(old), _way_out(new))
     return known and _way_out(old) != _way_out(new) and _same_states(old, new)
 
 
 def _differs_above(old: Manifest, new: Manifest) -> bool:
-    """Whether columns or rows of the output are known to differ although the state does not: Spark may compute both in
-    one node of the plan."""
+    """Whether columns or rows of the output are known to differ although the state is the same. Spark may compute the
+    state and the output in one node of the plan.
+    """
     if not _same_states(old, new):
         return False
     redefined = bool(redefined_values(old, new)) or any(output_keys_redefined(old, new))
@@ -233,7 +236,7 @@ def _columns(operator: Operator) -> tuple[list[str], list[str]]:
 
 
 def _own(operator: Operator) -> tuple[object, ...]:
-    """The parts that may differ although the state is the same."""
+    """Return the parts of an operator that may differ although its state is the same."""
     return (operator.upstream, operator.keys, operator.expressions, operator.detail.get("rows"), operator.values)
 
 
@@ -246,7 +249,9 @@ def _types(operator: Operator) -> list[str]:
 
 
 def _has_own_findings(old: Manifest, new: Manifest) -> bool:
-    """Whether sources or settings differ: in a plan only its digest covers them, and other rules report them."""
+    """Whether sources or settings differ. Other rules report such differences; a plan contains them only in
+    its digest.
+    """
     keys = {key for key in old.confs.keys() | new.confs.keys() if old.confs.get(key) != new.confs.get(key)}
     sources = [[(source.name, source.schema) for source in manifest.sources] for manifest in (old, new)]
     return sources[0] != sources[1] or any(role(key) is ConfRole.MEANING for key in keys)

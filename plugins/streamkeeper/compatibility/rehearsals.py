@@ -39,7 +39,7 @@ _OF_PYTHON = "PYTHON_EXCEPTION"
 
 FAILS_INSIDE_SPARK = "fails-inside-spark"
 _OF_SPARKS_CODE = re.compile(r"(?:Null|ClassCast|ArrayIndex|NegativeArray|IndexOutOf|UnsupportedOperation)\w*Exception")
-"""Java's own exceptions: Spark's code did not expect what it read."""
+"""Matches Java's own exceptions, which occur when Spark's code reads a value that it does not expect."""
 _FIX = "fix the candidate: it would fail on a new checkpoint version as well"
 _MEASURED = "measured: a rehearsal reproduced 84 of 84 refusals"
 _WORKER_LATE = "waiting for the Python worker to connect back"
@@ -61,8 +61,8 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
 
     An error about state or offsets would not occur in a new checkpoint version; any other error would.
 
-    ``batch``: the batch that ran again, or the last committed batch if the batch after it ran; None if unknown.
-    ``again``: True if ``batch`` itself ran, False if the batch after it ran.
+    ``batch``: the batch that was rerun, or the last committed batch if the batch after it was run; None if unknown.
+    ``again``: True if ``batch`` itself was rerun, False if the batch after it was run.
     """
     error_text = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
@@ -136,13 +136,17 @@ def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
 
 
 def _as_cause(cause: Finding) -> str:
-    """A change as the cause of a failure: its place and its evidence, and the rule if the evidence has no words."""
+    """Return the text that names a change as the cause of a failure: its place and its evidence. If the evidence begins
+    with code instead of words, the text also contains the rule.
+    """
     rule = f"{cause.rule.replace('-', ' ')} in " if cause.evidence.startswith("`") else ""
     return f"{rule}{cause.where}: {cause.evidence}"
 
 
 def _of_state(findings: Iterable[Finding]) -> Sequence[Finding]:
-    """The changes of state and offsets, those first whose form Spark compares; the changed code if there are none."""
+    """Return the changes of state and offsets, beginning with those whose form Spark compares. If there are none,
+    return the changed code.
+    """
     known = list(findings)
     breaking = [each for each in known if each.severity is Severity.BREAKING and not each.rule.startswith(_OF_OUTPUT)]
     return sorted(breaking, key=_rank) or _of_code(known)
@@ -155,7 +159,9 @@ def _rank(finding: Finding) -> int:
 
 
 def _of_code(findings: Iterable[Finding]) -> Sequence[Finding]:
-    """The changed code; every other change of the query if there is none."""
+    """Return the changes of code. If there are none, return all other changes of the query except those of the
+    output.
+    """
     known = list(findings)
     return [each for each in known if _OF_CODE.search(each.rule) and "-equally" not in each.rule] or [
         each for each in known if not each.rule.startswith(_OF_OUTPUT)

@@ -71,7 +71,7 @@ def render_markdown(
 
 
 def _begins(way: QueryTransition | None) -> bool:
-    """Whether the query starts without a deployed one to compare it with."""
+    """Whether the deploy starts the query without a deployed query to compare it with."""
     return way is not None and way.way is Transition.START
 
 
@@ -102,7 +102,7 @@ def told_way(way: QueryTransition) -> str:
 
 
 def _hint_is(finding: Finding) -> str:
-    """Return the label of the hint: the hint of a note explains, that of any other finding is a remedy."""
+    """Return the label of the hint. The hint of a note is an explanation; the hint of any other finding is a remedy."""
     return "note" if finding.severity is Severity.NOTE else "how to fix"
 
 

@@ -14,22 +14,26 @@ Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 
 SPARK_GUIDE = "Spark's guide, 'Recovery Semantics after Changes in a Streaming Query'"
 NEW_CHECKPOINT = "switch to a new checkpoint version, or revert the change"
-"""Replaced by the cost for the query, which follows from both manifests (``way_out``)."""
+"""The hint to switch; ``way_out`` replaces it by the cost for the query, which follows from both manifests."""
 RECOMPUTE = "recompute the rows already written"
-"""Replaced by whether a deploy can do that, and how (``way_out``)."""
+"""The hint to recompute rows; ``way_out`` replaces it by whether a deploy can do that, and how."""
 
 AS_NEW_QUERY = (
     "run it as a new query with its own output; that one reads its sources from their beginning, because it cannot "
     "know which rows the deployed query has read"
 )
 NO_SWITCH = "no switch is possible for this change, so the deploy is refused"
-"""A new checkpoint version could neither continue at the offsets nor determine when it has caught up."""
+"""The hint for a change after which a new checkpoint version could neither continue at the offsets nor determine when
+it has caught up.
+"""
 NEW_QUERY = f"{NO_SWITCH}: revert the change, or {AS_NEW_QUERY}"
 APPROVE = "the deploy takes a snapshot and waits until a person approves"
 NOT_NULL = " not null"
 
 PYTHON_STATE = ("pandas-with-state", "transform-with-state")
-"""Kinds of operators whose state Python code keeps; the second is followed by its class."""
+"""Kinds of operators whose state Python code keeps; in an operator's kind, the second is followed by the class of the
+code.
+"""
 
 _CALLED = {
     "aggregate": "aggregation",
@@ -110,7 +114,7 @@ RISK_INTENDED = "remove this conf or option, unless its effect is intended"
 
 
 def with_risk(finding: Finding, effect: str) -> Finding:
-    """Return the finding about a changed setting or option; a note has the effect on rows instead of its own.
+    """Return the finding about a changed setting or option. If it is a note, its effect is replaced by ``effect``.
 
     ``effect``: how the new value puts rows at risk; empty for a safe value.
     """

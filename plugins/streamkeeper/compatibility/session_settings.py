@@ -135,7 +135,7 @@ HASHED = "sha256:"
 
 CHECKPOINT_FORMAT = f"{SQL}streaming.stateStore.checkpointFormatVersion"
 _UNSAID = {CHECKPOINT_FORMAT: "1", f"{SQL}streaming.queryEvolution.enableSourceEvolution": "false"}
-"""The layout used by Spark versions without the setting."""
+"""Maps a setting of the checkpoint's layout to the layout that Spark versions without the setting use."""
 _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 
@@ -151,7 +151,7 @@ def value_change(before: str | None, after: str | None, noun: str = "") -> str:
 
 
 def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
-    """A jar of another version may contain the same functions or others."""
+    """Return the finding about a changed file of code, such as a jar, which may contain other functions than before."""
     if not stateful:
         return note("added-code-changed", key, evidence)
     hint = f"{APPROVE}. Approve if the functions of these files give the same values as before; otherwise restore them"
@@ -159,7 +159,9 @@ def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
 
 
 def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Finding:
-    """A result that was null until now may later stop the query, on rows that no rehearsal has read."""
+    """Return the finding for a query without state. A result that was null until now may later stop the query, on rows
+    that no rehearsal has read.
+    """
     if not errors:
         return note(rule, key, evidence, hint=f"{NO_ACTION}: the query keeps no state")
     hint = (
@@ -180,7 +182,9 @@ def _sparks_own_sources(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _no_static_input(key: str, old: Manifest, new: Manifest) -> bool:
-    """Static files and tables are read again in each batch, with the session's settings."""
+    """Whether both queries have no static input. Static files and tables are reread in each batch, with the session's
+    settings.
+    """
     found = {word for manifest in (old, new) for word in _RELATION.findall(_plans(manifest))}
     return found <= _STREAMS_AND_ROWS
 
@@ -200,12 +204,12 @@ def _no_extension(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _nothing_in_session_zone(key: str, old: Manifest, new: Manifest) -> bool:
-    """No expression in or below the state uses the session's time zone."""
+    """Whether no expression in or below the state uses the session's time zone."""
     return not any(_IN_SESSION_ZONE in text for text in state_texts(old, new))
 
 
 def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
-    """No time read from a text format without a time zone reaches the state."""
+    """Whether no time that is read from a text format without a time zone reaches the state."""
     return not any(
         state_uses(source_column(number, source, name), old, new)
         for manifest in (old, new)
@@ -217,7 +221,9 @@ def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _names_as_written(key: str, old: Manifest, new: Manifest) -> bool:
-    """JSON and text match names exactly; other formats look up the column in each file that they read."""
+    """Whether both queries read only JSON and text, which match names exactly. Other formats look up the column in each
+    file that they read.
+    """
     formats = {source.options.get("format", "") for manifest in (old, new) for source in manifest.sources}
     return formats <= {"", "json", "text"} and not any(
         word in _plans(manifest) for manifest in (old, new) for word in _FORMATS if word not in ("json", "text")
@@ -239,7 +245,9 @@ def _no_named_source(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _errors_until_now(key: str, old: Manifest, new: Manifest) -> bool:
-    """Rows that could not be computed or read were errors: the state contains only results equal in both modes."""
+    """Whether rows that could not be computed or read were errors until now. The state then contains only results that
+    are equal in both modes.
+    """
     strict, lenient = LENIENT[key]
     unsaid = None if key == ANSI else strict  # the default of ANSI was different before Spark 4
     return _as_read(old).get(key, unsaid) == strict and _as_read(new).get(key) == lenient
@@ -251,7 +259,9 @@ LENIENT = {
     "spark.sql.files.ignoreMissingFiles": ("false", "true"),
     "spark.sql.mapKeyDedupPolicy": ("EXCEPTION", "LAST_WIN"),
 }
-"""The value with which an unusable row or file stops the query, and the value with which it is skipped."""
+"""Maps a setting to the value with which an unusable row or file stops the query, and to the value with which the query
+continues.
+"""
 
 WRITING = frozenset(
     SQL + name
@@ -345,7 +355,7 @@ PROOFS = (
         },
     ),
 )
-"""tests/compatibility/test_session_settings.py violates each of their conditions in turn."""
+"""All proofs. tests/compatibility/test_session_settings.py violates each of their conditions in turn."""
 
 
 def _concerns_format(key: str, word: str) -> bool:
@@ -371,6 +381,6 @@ def changed_settings(old: Manifest, new: Manifest, kind: ConfRole) -> Iterator[t
 
 
 def _as_read(manifest: Manifest) -> dict[str, str]:
-    """The settings by current key, in Spark's spelling: older releases recorded them as written."""
+    """Return the settings by current key, in Spark's spelling. Older releases recorded them as written."""
     values = {current_key(key): value.strip() for key, value in manifest.confs.items()}
     return {key: value.lower() if value.lower() in ("true", "false") else value for key, value in values.items()}

@@ -14,8 +14,8 @@ def input_cleaned_under_others(
 ) -> Iterator[Finding]:
     """Yield a finding for each location where this query deletes or moves files that another query reads.
 
-    The finding is a note if the deployed release of this query already deletes or moves files there and the same other
-    query already reads them. Otherwise it is fatal.
+    The finding is a note if the deployed release of this query already deletes or moves files at that location and the
+    same other query already reads them. Otherwise it is fatal.
     """
     served = _cleaned_under(query, deployed)
     for (location, other), cleaner in _cleaned_under(query, candidate).items():
@@ -29,7 +29,7 @@ def input_cleaned_under_others(
 
 
 def _cleaned_under(query: str, manifests: Mapping[str, Manifest]) -> dict[tuple[str, str], str]:
-    """(location, other query) -> the mode of this query's cleaner there."""
+    """Return a map from (location, other query) to the mode of this query's cleaner at that location."""
     found = {}
     for source in manifests[query].sources if query in manifests else ():
         for other, manifest in manifests.items():

@@ -42,13 +42,13 @@ _PLURALS = {
 }
 """What can be added or removed -> several of them."""
 _SIDE = re.compile(r"(?:(?:left|right) side of the join|branch \d+): ")
-"""The side of a join or union, which is no part of an author's expression."""
+"""Matches the side of a join or union, which is not part of an author's expression."""
 _REMARKS = (OTHERWISE, OTHER_WINDOW)
 _PART = re.compile(r"(.*)( \((?:added|removed): `.*`\))", re.DOTALL)
-"""An expression, and the part that only it or only the other one has."""
+"""Matches an expression, and the part that only this expression or only the other one has."""
 _ARGUMENT = re.compile(r"\b([A-Za-z]\w*)=(\w+)")
 _FUNCTION = re.compile(r"(?:, evalType=\w+)?, func=(\d+)")
-"""What follows the type of a Python function's results."""
+"""Matches the text that follows the type of a Python function's results."""
 _AS = " AS "
 _SOURCE_NAME = re.compile(r'\b(source|static) "name="([^"]*)""')
 _FIELD = re.compile(r'\{"metadata":\{\},"name":"([^"]*)","nullable":(?:true|false),"type":"?([^{}"]*)"?\}')
@@ -82,7 +82,9 @@ def expression_change(before: str, after: str, noun: str = "", named: Named = UN
 
 
 def _parsed(canonical: str, fields: str, named: Named) -> str:
-    """An expression over parsed text, or a static table, and the fields of its schema that differ."""
+    """Return the evidence for an expression over parsed text or for a static table: the expression and the fields of
+    its schema that differ.
+    """
     return f"{_quoted(expression(canonical, named.after))}, which is read with another schema: {fields}"
 
 
@@ -93,7 +95,9 @@ def text_change(before: str, after: str, noun: str = "") -> str:
 
 
 def _pair(before: str, after: str, noun: str = "", count: int = 1) -> str:
-    """Two quoted texts, either of which may be empty; ``count``: how many of ``noun`` they list."""
+    """Return two quoted texts, either of which may be empty, as before and after. ``count``: how many of ``noun`` they
+    list.
+    """
     if before and after:
         return f"{noun}{': ' if noun else ''}{before}{ARROW}{after}"
     verb = "added" if after else "removed"
@@ -102,7 +106,9 @@ def _pair(before: str, after: str, noun: str = "", count: int = 1) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in backticks, with its side and a remark about it outside of them; empty for an empty text."""
+    """Return a text in backticks. The side of a join or union and a remark about the text stand outside of the
+    backticks. Return an empty text for an empty one.
+    """
     if (side := _SIDE.match(text)) and len(text) > side.end():
         return f"{side[0]}{_quoted(text[side.end() :])}"
     if found := _PART.fullmatch(text):
@@ -203,7 +209,9 @@ def lines_change(before: Sequence[str], after: Sequence[str], *, linear: bool = 
 
 
 def _line_pair(before: Term, after: Term) -> str:
-    """The difference of two lines; if one only lacks a part that does not fit, the part and the line's keyword."""
+    """Return the difference of two lines. If one of them only lacks a part that does not fit, return that part and the
+    line's keyword.
+    """
     keyword = before.before.strip()
     place = f" (in `{keyword}`)" if keyword.isalpha() else ""
     if fields := changed_schema_of_line(before, after):
@@ -217,7 +225,9 @@ def _line_pair(before: Term, after: Term) -> str:
 
 
 def _same_nodes(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """The lines of the kinds of nodes of which both plans have equally many; None if these are all lines or none."""
+    """Return the lines whose kind of node occurs equally often in both plans; None if no kind does, or if these are all
+    lines.
+    """
     kinds = [[line.removeprefix("~").partition(" ")[0] for line in side] for side in (before, after)]
     both = {kind for kind in kinds[0] if kinds[0].count(kind) == kinds[1].count(kind)}
     same = [
@@ -275,14 +285,16 @@ def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED
 
 
 def _with_part(before: str, after: str, part: tuple[str, str] | None) -> tuple[str, str]:
-    """Two shortened expressions, with the part that only one of them has: otherwise it might have replaced another."""
+    """Return two shortened expressions, and add the part that only one of them has. Without it, the shortened texts
+    could look as if that part had replaced another one.
+    """
     if part is None or CUT not in f"{before}{after}" or len(part[1]) > _SEVERAL:
         return before, after
     return before, f"{after} ({part[0]}: `{part[1]}`)"
 
 
 def _by_argument(same: str, before: str, after: str, named: Named) -> tuple[str, str]:
-    """Two expressions that render equally, each with the first hidden argument that differs."""
+    """Return two expressions that render equally, each with the first hidden argument that differs."""
     for left, right in zip(_ARGUMENT.finditer(before), _ARGUMENT.finditer(after), strict=False):
         (name, had), (other, has) = left.groups(), right.groups()
         if name == other and had != has and len(had) + len(has) < WIDTH:
@@ -345,7 +357,7 @@ def _line_alone(term: Term) -> str:
 
 
 def _computed(term: Term) -> Term:
-    """A line without the columns that it only passes on."""
+    """Return a line without the columns that it only passes on unchanged."""
     kept = [part for part in term.parts if _AS in str(part)] if term.before.endswith("[") else []
     if 0 < len(kept) < len(term.parts):
         return Term(term.before, (leaf(CUT), *kept), term.between, term.after)

@@ -51,7 +51,7 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Finding]:
-    """The same recorded output on another server or schema; older versions did not record the server."""
+    """Report the same recorded output on another server or schema. Older versions did not record the server."""
     was, now = old.server, new.server
     if was == now or (was is None and not now) or (now is None and not was):
         return
@@ -129,7 +129,9 @@ def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _trigger_effect(before: str, after: str) -> str:
-    """The effect of a change from or to the trigger with which a query ends; empty for another interval."""
+    """Return the effect of a change to or from the trigger with which a query terminates; empty for a change of the
+    interval.
+    """
     ends = [trigger.lower() == _ENDS for trigger in (before, after)]
     if ends == [False, True]:
         return "the query would read all available input and then end; the same rows would be written"
@@ -156,7 +158,7 @@ def _columns(manifest: Manifest) -> dict[str, str]:
 
 
 def _takes(manifest: Manifest) -> frozenset[ColumnChange]:
-    """The changes of its columns that an output accepts."""
+    """Return the kinds of column changes that an output accepts."""
     sink = manifest.sink
     return capabilities_of(sink.kind).columns.get(sink.options.get("format", ""), frozenset())
 

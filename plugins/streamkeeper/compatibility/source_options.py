@@ -42,7 +42,7 @@ def says_of_values(
 def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
     """Whether the option ``key``, which affects only columns of certain types, cannot affect the state.
 
-    This is so if no column has such a type. It is also so if no state is computed from such a column and, in both
+    This holds if no column has such a type. It also holds if no state is computed from such a column and, in both
     manifests, an unreadable value cannot affect the row's other columns. The latter requires that the format is JSON or
     CSV, the mode is PERMISSIVE, partial results are on, and there is no column for malformed rows.
 

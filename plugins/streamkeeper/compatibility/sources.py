@@ -201,7 +201,7 @@ _FIXED = (
     "read, because the source now has a fixed list"
 )
 _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
-"""Settings with which Parquet fields are found by ids instead of names, or files with errors are skipped."""
+"""Settings with which Parquet fields are found by ids instead of names, or with which files with errors are skipped."""
 
 
 def _place_changed(where: str, before: Source, after: Source) -> Iterator[Finding]:
@@ -268,7 +268,9 @@ def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told
 
 
 def _sums(text: str, column: str) -> bool:
-    """Whether an expression uses only a column's value, not its type; a hash depends on the type."""
+    """Whether an expression uses only a column's value, in a sum, an average, a count or a check for null, and not its
+    type. A hash, in contrast, depends on the type.
+    """
     rest = re.sub(rf"(?:sum|average|count|isnotnull)\({re.escape(column)}\)", "", text)
     return column not in rest
 
@@ -276,10 +278,10 @@ def _sums(text: str, column: str) -> bool:
 def _reads_fields_apart(manifest: Manifest, source: Source, *, alone: bool) -> bool:
     """Whether a field inside a column has the same value whatever other fields are requested.
 
-    In JSON fields are found by name, and a value that does not fit becomes null by itself. In Parquet fields are found
-    by name as well, and a value that does not fit is an error: there this is true only if fields are just added or
-    removed (``alone``), files with errors are not skipped, and fields are not found by ids. In Parquet the requested
-    fields of an array may decide whether a file has such an array at all.
+    In JSON, fields are found by name, and a value that does not fit becomes null without affecting other fields. In
+    Parquet, fields are also found by name, but a value that does not fit is an error. There the answer is True only if
+    fields are just added or removed (``alone``), files with errors are not skipped, and fields are not found by ids. In
+    Parquet, the requested fields of an array may decide whether a file has such an array at all.
     """
     if source.options.get("format") == "parquet":
         plain = all(manifest.confs.get(key, "false") == "false" for key in _BY_OTHER_MARKS)
@@ -295,7 +297,9 @@ def _reads_fields_apart(manifest: Manifest, source: Source, *, alone: bool) -> b
 def _fields_changed(
     where: str, listed: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
 ) -> Finding:
-    """Fields from which no state is computed may be added, removed and changed."""
+    """Return the finding about changed fields of a column. Fields from which no state is computed may be added, removed
+    and changed.
+    """
     if not all_resolved(old, new) or uses_a_field(state_texts(old, new), column, fields):
         return breaking("source-column-type-changed", where, listed, "src_schema_wrong_type")
     return note("source-fields-changed", where, listed)

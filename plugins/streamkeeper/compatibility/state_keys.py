@@ -32,7 +32,7 @@ _WINDOW = "window("
 _CAST = re.compile(r"cast\(([^(),]+), (?:in [^(),]+, )?dataType=(\w+)\)")
 """A key that is a cast of a column."""
 NULL_REPLACED = "-null-replaced"
-"""Suffix of the rule that depends on whether any key in the state is null, which the state can answer."""
+"""Suffix of the rule that depends on whether any key in the state is null. A search of the state can determine that."""
 
 
 def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
@@ -90,7 +90,9 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _in_words(finding: Finding, before: Operator, after: Operator) -> Finding:
-    """A window whose expressions render equally, or which lacks the gap of a session, is shown as in the plans."""
+    """Return the finding. If its windows render equally, or if a session window lacks its gap, the evidence shows the
+    windows as they are in the plans.
+    """
     incomplete = finding.evidence.endswith(OTHER_WINDOW) or SESSION in finding.evidence
     shown = window_change(before.upstream, after.upstream) if incomplete else ""
     return msgspec.structs.replace(finding, evidence=shown or finding.evidence)
@@ -148,7 +150,7 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
 
 
 def _with_cast(before: str, after: str, named: Named) -> str:
-    """The evidence of two keys of different types; a key that is a cast of a column is shown as a cast."""
+    """Return the evidence of two keys of different types. A key that is a cast of a column is shown as a cast."""
     sides = [
         (f"cast({expression(found[1], names)} as {found[2]})" if (found := _CAST.fullmatch(canonical)) else "")
         for canonical, names in ((before, named.before), (after, named.after))

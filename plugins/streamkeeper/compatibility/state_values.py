@@ -31,7 +31,7 @@ _SOURCE_COLUMN = re.compile(r"source \d+\.\w+")
 _SOURCE = re.compile(r'\bsource (?:\d+|"(?:[^"\\]|\\.)*")')
 _FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">')
 _OF_A_STRUCT = re.compile(r"(?:anyvalue|collectlist|collectset|first|last|max|maxby|min|minby)\(struct\(")
-"""Aggregates that store a struct unchanged, by the position of its fields."""
+"""Aggregates that store a struct unchanged. The fields of the struct are compared by position."""
 
 _READ_NAMES = ("pythonudf(", "pythonudaf(", "structsto", "scalaudf(")
 _FIELD_BELOW = re.compile(r"((?:sum|average|count)\(.*[.\]]\S*):(byte|short|integer|long|float|double)\)")
@@ -41,9 +41,11 @@ _WIDENS = frozenset(
 )
 _AT_THE_END = re.compile(r"^((?:approximate)?percentile\(.*, )[\d.]+:double(, \d+:(?:integer|long)\b.*)$")
 _MOMENTS = frozenset({"stddevpop", "stddevsamp", "variancepop", "variancesamp"})
-"""They store count, mean and squared deviations; only the final computation differs."""
+"""Functions that store count, mean and squared deviations; they differ only in the final computation."""
 _SAME_BUFFER = frozenset({("collectlist", "collectset")})
-"""A stored list read as a set gives the same set; the reverse is not true."""
+"""Pairs of functions that store the same state. A stored list that is read as a set gives the same set; the reverse is
+not true.
+"""
 
 
 def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -163,7 +165,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _output_names(canonical: str, manifest: Manifest) -> list[str]:
-    """The output columns that equal an aggregate, else those that contain it."""
+    """Return the names of the output columns that equal an aggregate. If there are none, return those that
+    contain it.
+    """
     same = [column.name for column in manifest.columns if column.meaning == canonical]
     made = [column.name for column in manifest.columns if canonical in column.meaning]
     return same or made
@@ -213,7 +217,9 @@ def _zero_for_null(before: StateColumn, after: StateColumn) -> bool:
 
 
 def _stored_columns(where: str, before: Operator, after: Operator, named: Named) -> Iterator[Finding]:
-    """A join stores the whole rows of both sides; the order of columns matters, their names do not."""
+    """Report changed stored columns. A join stores the whole rows of both sides; the order of the columns matters,
+    their names do not.
+    """
     had, has = [value.meaning for value in before.values], [value.meaning for value in after.values]
     noun = "join-column" if before.kind == "join" else "state-column"
     if had == has:
@@ -255,7 +261,9 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
 
 
 def _on_side(canonical: str, operator: Operator) -> str:
-    """A column that a join stores, with the side of the join that it comes from, if its sources show the side."""
+    """Return a column that a join stores, with the side of the join that it comes from, if the column's sources
+    identify the side.
+    """
     sources = [set(_SOURCE.findall(value.meaning)) for value in operator.values]
     if operator.kind != "join" or not sources or sources[0] & sources[-1]:
         return canonical
@@ -265,7 +273,9 @@ def _on_side(canonical: str, operator: Operator) -> str:
 
 
 def _python_inputs(where: str, before: Operator, after: Operator, named: Named) -> Iterator[Finding]:
-    """Code reads its columns by name: another expression under a name changes the values in the state."""
+    """Report changed input columns of stateful code. Code reads its columns by name, so another expression under a name
+    changes the values in the state.
+    """
     had, has = ({value.name: value for value in side.values} for side in (before, after))
     for name in had.keys() & has.keys():
         if had[name].meaning != has[name].meaning:

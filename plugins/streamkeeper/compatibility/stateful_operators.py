@@ -52,7 +52,7 @@ def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 
 def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a stateful operator of a kind that Streamkeeper does not know. It is unknown after which changes the
+    """Report a stateful operator of a kind that Streamkeeper does not recognise. It is unknown after which changes the
     operator's state is still usable.
     """
     for operator in new.operators:
@@ -188,7 +188,9 @@ def narrows(before: str, after: str) -> bool:
 
 
 def _bounds(condition: str) -> dict[tuple[str, str], int | None]:
-    """(side, part without its length) -> length; None for a part that is not a bound."""
+    """Map each part of a join condition to its length. The key is the side of the bound and the part without its
+    length; the length is None for a part that is not a bound.
+    """
     found: dict[tuple[str, str], int | None] = {}
     for part in condition.split(" and "):
         for side, pattern in (("most", _AT_MOST), ("least", _AT_LEAST)):

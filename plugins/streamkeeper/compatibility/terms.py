@@ -13,7 +13,7 @@ _OPENS = {close: opens for opens, close in _CLOSES.items()}
 _MOST_ALIGNED = 400
 _SHORT = 16
 _LEAST = 40
-"""A piece of an expression is shown with its surroundings if this number of characters is left for it."""
+"""The number of characters that must be left for a piece of an expression so that its surroundings are shown, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def only_part(before: Term, after: Term) -> tuple[str, str] | None:
 
 
 def _only_text(before: str, after: str) -> tuple[str, str] | None:
-    """As ``only_part``, for an element of a list within the text, such as a field of a struct."""
+    """Return the same as ``only_part``, but for an element of a list within the text, such as a field of a struct."""
     start, end = _shared(before, after)
     removed, added = before[start : len(before) - end], after[start : len(after) - end]
     text = added or removed
@@ -153,7 +153,9 @@ def _pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
 
 
 def _beginning(term: Term, other: Term, width: int) -> str:
-    """A term in about ``width`` characters. If it only continues ``other``, what follows is shown rather than that."""
+    """Return a term in about ``width`` characters. If the term only continues ``other``, show what follows ``other``
+    instead of ``other`` itself.
+    """
     if term.parts[:1] != (other,) or len(term.parts) == 1:
         return short(term, width)
     rest = term.between.join(map(str, term.parts[1:]))
@@ -163,7 +165,7 @@ def _beginning(term: Term, other: Term, width: int) -> str:
 def _one_part(
     around: Term, pairs: list[tuple[Term | None, Term | None]], left: Term | None, right: Term | None, width: int
 ) -> tuple[str, str] | None:
-    """The changed part with its surroundings if there is room, else alone."""
+    """Return the only changed part, with its surroundings if there is room, otherwise without them."""
     if left is None or right is None:
         return None
     alone = _pieces(left, right, width)
@@ -180,7 +182,7 @@ def _one_part(
 
 
 def _in_frame(around: Term, pairs: list[tuple[Term | None, Term | None]], width: int) -> tuple[str, str]:
-    """Several parts that differ, with the equal parts between them cut out."""
+    """Return several parts that differ, with the equal parts between them omitted."""
     changed = [pair for pair in pairs if pair[0] != pair[1]]
     each_width = max(24, width // max(1, len(changed)))
     shown: list[tuple[str | None, str | None]] = []
@@ -221,7 +223,7 @@ def _ifshort(term: Term | None, most: int) -> str | None:
 
 
 def _elided(texts: Iterable[str | None]) -> list[str]:
-    """The texts, with one mark for each run of omitted ones."""
+    """Return the texts, with one mark in place of each run of omitted texts."""
     found: list[str] = []
     for text in texts:
         part_text = CUT if text is None else text

@@ -37,11 +37,13 @@ _ARGUMENT = re.compile(r"([A-Za-z]\w*)=(?!=)")
 _TYPE = re.compile(r"\{.*\}|interval(?: [a-z]+(?: to [a-z]+)?)?|string collate \w+|[a-z_]+(?:\([\d,]+\))?", re.DOTALL)
 _STEP = re.compile(rf"\.({_NAME})$")
 LABELLED = re.compile(r"(left|right|branch \d+): ")
-"""The input of a join or union that an expression is about."""
+"""Matches the label of the input of a join or union to which an expression belongs."""
 _JOINED = re.compile(r"join (?P<kind>\w+) on (?=.)")
 _WORDED = re.compile(r"(?:where|generate(?: outer)?|group by|expand) (?=.)")
 _ALL_ROWS = "group by ()"
-"""An aggregate without groups, whose function already says so."""
+"""The description of an aggregate without groups. It is redundant, because the aggregate's function
+already implies it.
+"""
 _EXPLODED = re.compile(r"Explode\((.*)\)", re.DOTALL)
 _EXPLODED_STEP = "[*]"
 _SUBQUERY = re.compile(r"scalarsubquery\(plan=plan\((?P<plan>.*)\)\)", re.DOTALL)
@@ -72,7 +74,7 @@ _NEVER_WRITTEN = frozenset(
 
 
 class Detail(IntEnum):
-    """How much of an expression is shown."""
+    """How much of an expression is shown: at a higher level, more of the parts that authors seldom write."""
 
     PLAIN = 0
     OPTIONS = 1
@@ -102,7 +104,7 @@ class _Reader:
         self._labels = labels or detail is Detail.ALL
 
     def read(self, text: str) -> Term:
-        """An expression, or one of its parts; raises ValueError for any other text."""
+        """Return an expression, or one of its parts, as a term. Raises ValueError for any other text."""
         if found := LABELLED.match(text):
             return Term(side_label(found), (self.read(text[found.end() :]),), "")
         if found := _JOINED.match(text):
@@ -216,8 +218,8 @@ class _Reader:
         return self._function(name, plain, named, arguments)
 
     def _every_branch(self, branches: list[str]) -> Term | None:
-        """The expression that every branch of a union has, apart from the branch's own sources; None if they differ, or
-        if they are only columns, which are shown with their sources.
+        """Return the expression that every branch of a union has, apart from the branch's own sources. Return None if
+        the expressions differ, or if they are only columns, which are shown with their sources.
         """
         if self._detail is Detail.ALL or all(_COLUMN.fullmatch(branch) for branch in branches):
             return None
@@ -339,7 +341,9 @@ def _sliding(windows: list[str]) -> str:
 
 
 def _opening(text: str) -> int:
-    """The position of the bracket that the end of the text closes; -1 if it does not end with its only bracket."""
+    """Return the position of the bracket that the last character of the text closes; -1 if the text does not end with a
+    bracket.
+    """
     places = [number for number, char in outside(text) if char in "([{"]
     return places[-1] if places and text[-1] in ")]}" else -1
 

@@ -11,7 +11,7 @@ from streamkeeper.model.manifests.manifest import Manifest
 
 _HUB = "4.2.0"
 _MEASURED = frozenset({"3.5.6", "4.0.1", "4.1.1", "4.2.0"})
-"""Measured against 4.2.0, as upgrade and as downgrade, with aggregation and deduplication."""
+"""Spark versions that were measured against 4.2.0, as upgrade and as downgrade, with aggregation and deduplication."""
 
 _MEASURED_OPERATORS = frozenset({"aggregate", "deduplicate"})
 

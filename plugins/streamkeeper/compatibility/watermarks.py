@@ -65,7 +65,7 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _evidence(before: Sequence[str], after: Sequence[str]) -> str:
-    """Evidence from the watermarks that differ; from all if their number differs."""
+    """Return the evidence from the watermarks that differ; if the number of watermarks differs, from all watermarks."""
     pairs = list(zip(before, after, strict=False)) if len(before) == len(after) else []
     differing = [pair for pair in pairs if pair[0] != pair[1]]
     if differing and sorted(before) == sorted(after):
@@ -110,7 +110,9 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def _effect_on(judged: Sequence[Operator]) -> str:
-    """The effect on deduplications and joins, whose state has no groups; empty for that of other operators."""
+    """Return the effect if the operators are only deduplications or only joins, whose state has no groups; empty
+    otherwise.
+    """
     kinds = {operator.kind for operator in judged}
     if kinds <= {_WITHIN, "deduplicate"}:
         return "a late row whose key was already evicted would be written again"
@@ -127,9 +129,10 @@ def _waits_longer(old: Manifest, new: Manifest) -> bool:
 
 
 def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
-    """A row that is no longer late would restart an evicted group; without evicted groups there is no effect.
+    """Report a longer delay. A row that is no longer late would restart an evicted group; if no group has been evicted,
+    the delay has no effect.
 
-    A deduplication within the watermark has stored an expiry time with each key, by the old delay.
+    A deduplication within the watermark has stored an expiry time with each key, which was computed with the old delay.
     """
     judged = [operator for operator in old.operators if evicts(operator, old.delays) or operator.kind == "deduplicate"]
     if any(operator.may_have_evicted or operator.kind == _WITHIN for operator in judged):

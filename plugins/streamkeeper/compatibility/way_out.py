@@ -49,7 +49,9 @@ WITHOUT_STATE = (
 )
 READS_AGAIN_ON_REQUEST = READS_AGAIN.replace("switch:", "switch with `--strategy rebuild`:")
 WITHOUT_STATE_ON_REQUEST = WITHOUT_STATE.replace("switch with", "switch with `--strategy handoff` and")
-"""For a finding that a person may approve: the verdict alone does not switch."""
+"""The hint for a finding that a person may approve: the verdict does not lead to a switch unless a person
+requests it.
+"""
 ONLY_BACK = (
     f"{NO_SWITCH}: a new checkpoint version would have to read the input again, and {{why}}. "
     f"{{otherwise}} the change, or {AS_NEW_QUERY}"
@@ -59,7 +61,7 @@ _BY_HAND = (
     ". Changing the table by hand does not help: the deploy is refused all the same, and the deployed query fails at "
     "its next start, because it no longer fits the table"
 )
-"""For an output table that must keep the columns of the deployed query."""
+"""The part of a hint about an output table that must keep the columns of the deployed query."""
 
 _REVERT = "revert the change"
 _REFUSED = "the deploy is refused because of {rule}: follow the hint of that finding first"
@@ -76,8 +78,8 @@ _GIVES_UP_STATE = (
     "the deploy is refused because of {rule}, unless it has accept_state_loss: then it switches, {asks}. "
     f"{_NOT_INTENDED}"
 )
-"""What a deploy does about an opaque finding beside a breaking one: it rebuilds, it hands off, or it hands off only
-without the state. ``{asks}``: one of the two below.
+"""What a deploy does about an opaque finding in addition to a breaking one: it rebuilds, it hands off, or it hands off
+only without the state. ``{asks}``: one of the two constants below.
 """
 _ASKS = "after a person has approved this finding"
 _ASKS_NOBODY = "without an approval of this finding"
@@ -120,7 +122,7 @@ _NOTHING_LOST = "nothing is lost, because the candidate keeps no state"
 
 
 class Options(NamedTuple):
-    """What a deploy can do about the breaking findings of a query. The reasons are empty for what is possible."""
+    """What a deploy can do about the breaking findings of a query. Each reason is empty if the action is possible."""
 
     findings: tuple[Finding, ...]
     old: Manifest
@@ -138,7 +140,7 @@ class Options(NamedTuple):
 
     @property
     def rebuilds_with_interval(self) -> bool:
-        """Whether an interval trigger is all that a rebuild of an availableNow query requires."""
+        """Whether an availableNow query could be rebuilt if its trigger were an interval trigger."""
         ends = parse_trigger(self.new.trigger).available_now
         return ends and not self._no_rebuild(msgspec.structs.replace(self.new, trigger=_INTERVAL))
 
@@ -184,9 +186,11 @@ def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[F
 
 
 def _after_fatal(finding: Finding, among: Sequence[Finding]) -> Finding:
-    """Return the finding; if it is breaking and a fatal one refuses the deploy, its hint names the fatal one first.
+    """Return the finding. If it is breaking and a fatal finding refuses the deploy, the hint names the fatal finding
+    first.
 
-    The change itself may be the cause of a failed rehearsal: then reverting it is the first remedy.
+    The change that the finding reports may be the cause of a failed rehearsal. In that case, reverting the change is
+    the first remedy.
     """
     fatal = next((each for each in among if each.severity is Severity.FATAL), None)
     if fatal is None or finding.severity is not Severity.BREAKING or not finding.hint:
@@ -211,7 +215,7 @@ def _without_approval(finding: Finding, options: Options) -> Finding:
 def _beside(finding: Finding, breaking: Sequence[Finding], options: Options) -> str:
     """Return what the deploy does because of the breaking findings, which decide for all findings of the query.
 
-    A handoff asks about a finding of what it keeps.
+    A handoff requires an approval only of a finding about what the handoff keeps.
     """
     stateful = is_stateful(options.old, options.new)
     asks = _ASKS if is_carried_over(finding, keeps_state=stateful) else _ASKS_NOBODY
@@ -279,7 +283,7 @@ def _on_request(finding: Finding, options: Options) -> str:
 
 
 def _of_old_rows(options: Options) -> str:
-    """Return whether and how a deploy can give rows already written their new values."""
+    """Return whether and how a deploy can give new values to rows that are already written."""
     if not _breaking(options):
         if not options.no_rebuild:
             return _RECOMPUTES
@@ -303,7 +307,9 @@ def _blocking(options: Options) -> list[Finding]:
 
 
 def _lost(old: Manifest, new: Manifest) -> str:
-    """What a switch with empty state loses: by the candidate's operators, then by those that only the old query has."""
+    """Return the losses of a switch with empty state: first those of the candidate's operators, then those of operators
+    that only the old query has.
+    """
     before, after = ([each.kind.partition("-")[0] for each in side.operators] for side in (old, new))
     lost = [_LOST.get(kind, _CODE_ALONE) if kind in before else _BEGINS.get(kind, _CODE_BEGINS) for kind in after]
     ends = _ENDS if old.output_mode == "append" else {**_ENDS, "aggregate": ""}

@@ -1,1 +1,3 @@
-"""The process that owns Spark: it describes the job, waits as a standby, claims its epoch, runs, drains and ends."""
+"""The process that owns Spark: it describes the job, waits as a standby, claims its epoch, runs the queries, drains
+them and exits.
+"""

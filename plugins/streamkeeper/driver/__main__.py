@@ -1,4 +1,4 @@
-"""``python -m streamkeeper.driver <job> <instance> <generation>``."""
+"""``python -m streamkeeper.driver <job> <instance> <generation>``: runs a driver process."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _NO_ROOM = (
     "Too many open files",
     "Resource temporarily unavailable",
 )
-"""Texts in messages of the operating system, which the JVM passes on."""
+"""Texts in the operating system's messages about an exhausted resource, which the JVM passes on."""
 _NO_THREAD = "can't start new thread"
 _OUT_OF_MEMORY = frozenset({"OutOfMemoryError", "SparkOutOfMemoryError"})
 _OUT_OF_MEMORY_CODE = "exited with code 52"
@@ -58,7 +58,7 @@ _NEVER_BLINDLY = re.compile(
     r"(STREAM_CHECKPOINT|STREAMING_CHECKPOINT|MISSING_CHECKPOINT|CHECKPOINT_FILE_CHECKSUM|STATE_STORE"
     r"|BATCH_METADATA_NOT_FOUND|CONCURRENT_STREAM_LOG_UPDATE|STATE_REPARTITION_INVALID|STATE_REWRITER_INVALID)"
 )
-"""Spark's conditions for data on disk; every start fails with them again, as with those for lost input."""
+"""Spark's conditions for data on disk. Every restart fails with the same condition, as it does for lost input."""
 _DAMAGE = re.compile(
     r"(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|INVALID_LOG_VERSION|BATCH_METADATA_NOT_FOUND|CHECKPOINT_FILE_CHECKSUM"
     r"|MISSING_CHECKPOINT)"
@@ -130,7 +130,7 @@ def judge(error: BaseException, root: Path | None = None) -> Judged:
 
 
 def judge_text(text: str, condition: str = "") -> Judged:
-    """Return the cause and the fault of an ended run, found in Spark's text of the error. Used if the JVM cannot be
+    """Return the cause and the fault of a terminated run, found in Spark's text of the error. Used if the JVM cannot be
     queried.
 
     ``condition``: Spark's error condition.
@@ -155,7 +155,7 @@ def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
 
 
 def is_lost_worker(links: Sequence[Link]) -> bool:
-    """Whether a Python worker ended without a message, because it crashed or was killed."""
+    """Whether a Python worker terminated without a message, because it crashed or was killed."""
     raised = (link.raised_in for link in links if link.java and link.message.startswith(_LOST_WORKER))
     return any(frame.startswith(_PYTHON_RUNNER) for frame in raised)
 
@@ -211,8 +211,8 @@ def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged
 
 
 def _what_is_down(links: Sequence[Link]) -> Fault:
-    """Return SOURCE_DOWN if the source's own client or check failed, else SINK_DOWN, also for other dependencies of the
-    job.
+    """Return SOURCE_DOWN if the source's own client or check failed. Otherwise return SINK_DOWN, which also stands for
+    other dependencies of the job.
     """
     frames = [frame for link in links if link.java for frame in link.frames]
     if any(each.writer_frames.match(frame) for each in SOURCE_ERRORS for frame in frames):
@@ -236,7 +236,9 @@ def _names(link: Link, root: Path | None) -> list[str]:
 
 
 def _is_own(name: str, root: Path | None) -> bool:
-    """Whether the job defines a class: by its module's location, or by its name for a builtin."""
+    """Whether the job defines a class. The location of the class's module decides; a class without a module is the
+    job's own if its name is not that of a builtin.
+    """
     module = name.rpartition(".")[0]
     if not module:
         return not hasattr(builtins, name)
@@ -255,9 +257,10 @@ def _is_builtin(link: Link, kind: type[BaseException]) -> bool:
 
 
 def _is_raised_by_job(link: Link, root: Path | None) -> bool:
-    """Whether the job's own line raises one of Python's errors by name: ``raise TimeoutError("shop 7 is closed")``.
+    """Whether the job's own line raises one of Python's errors by name, as in ``raise TimeoutError("shop 7 is
+    closed")``.
 
-    An error that the operating system raises has a number, and a socket's timeout has a known message.
+    An error that the operating system raises has a number, and a socket's timeout has one of a few fixed messages.
     """
     if link.java or root is None or not hasattr(builtins, link.kind):
         return False

@@ -82,8 +82,8 @@ class Checker:
         return CheckAnswer(assessment=assessment, evidence=evidence, seconds=seconds)
 
     def _deployed(self, request: CheckRequest, layout: Mapping[str, str]) -> dict[str, Manifest]:
-        """Return the deployed job's manifests. The job is built once for all requests, and again if a file of its
-        bundle changes.
+        """Return the deployed job's manifests. The job is built once for all requests, and is rebuilt only if a file of
+        its bundle changes.
         """
         if request.manifests is not None:
             return request.manifests

@@ -47,7 +47,9 @@ class Comparing:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Start the thread that compares the outputs. The thread ends after the last comparison, or after ``stop``."""
+        """Start the thread that compares the outputs. The thread finishes after the last comparison, or after
+        ``stop``.
+        """
         threading.Thread(target=self._compare_all, name="comparison", daemon=True).start()
 
     def stop(self) -> None:

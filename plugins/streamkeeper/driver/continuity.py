@@ -31,7 +31,9 @@ class Continuity:
         self._input_gone: InputGone | None = None
 
     def refuse_input(self, error: InputGone) -> None:
-        """Let no further batch run, and no further run start: the input is no longer the one of the checkpoint."""
+        """Refuse every further batch and every further start of a run, because the input is no longer the input of the
+        checkpoint.
+        """
         self._input_gone = error
 
     def check_start(self) -> None:
@@ -55,8 +57,8 @@ class Continuity:
 
     def check_batch(self, batch_id: int) -> None:
         """Raise CheckpointLost if the batch is already committed, if the directory no longer contains the recorded
-        checkpoint, or if the commit of the previous batch is missing although this process knows of a committed batch.
-        Raises InputGone after ``refuse_input``.
+        checkpoint, or if the commit of the previous batch is missing although this process has recorded a committed
+        batch. Raises InputGone after ``refuse_input``.
         """
         self._must_have_its_input()
         if self._done is not None and batch_id <= self._done:

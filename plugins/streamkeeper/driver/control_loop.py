@@ -1,5 +1,5 @@
 """The control loop of a driver after a ``go`` or ``shadow`` command: it runs queries, restarts failed ones, cuts over,
-and ends.
+and terminates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _ABORT_S = 4.0
 
 
 class Serving:
-    """Runs all queries of a job until they have ended. ``run`` ends by raising Ending, or a permanent error."""
+    """Runs all queries of a job until they have terminated. ``run`` never returns: it raises Ending or a permanent
+    error.
+    """
 
     def __init__(self, context: DriverContext, planned: Mapping[str, PlannedQuery]) -> None:
         self._context = context
@@ -109,7 +111,7 @@ class Serving:
         return min(_LOOK_S, *due) if due else _LOOK_S
 
     def _turn(self, rang: set[Wakeup]) -> None:
-        """Run one turn of the loop: orders, terminated processes, ended runs, due restarts, reports."""
+        """Run one turn of the loop: handle orders, terminated processes, terminated runs, due restarts and reports."""
         self._observer.check_jvm()
         try:
             if Wakeup.NUDGE in rang:
@@ -134,7 +136,7 @@ class Serving:
         self._end_if_all_ended()
 
     def _obey(self) -> None:
-        """Execute known orders; makes no request."""
+        """Execute the orders that were read so far; makes no request."""
         if self._context.channel.end_wanted:
             self._end_as_asked()
         if not self._shadows:
@@ -178,7 +180,7 @@ class Serving:
             self._judge(query)
 
     def _judge(self, query: ServedQuery) -> None:
-        """Report how a run ended; raise errors that a restart cannot fix."""
+        """Report why a run terminated; raise errors that a restart cannot fix."""
         if isinstance(query.failure, PermanentError):
             self._give_up(query.failure)
         if query.cause is Cause.PERMANENT:
@@ -206,8 +208,8 @@ class Serving:
         return will_restart(line, query.cause or Cause.FAILURE, query.fault, query=query.name)
 
     def _give_up(self, error: PermanentError) -> NoReturn:
-        """End with the error. Running batches of other queries may finish, because interrupted ones would be
-        replayed.
+        """Stop the queries and raise the error. Running batches of other queries may finish, because interrupted ones
+        would be replayed.
         """
         if not isinstance(error, Fenced):
             self._stop_queries(_ABORT_S)
@@ -220,7 +222,7 @@ class Serving:
                 self._start(query)
 
     def _end_as_asked(self) -> NoReturn:
-        """Drain; in a dual run, remove the shadow output instead."""
+        """Drain as commanded; in a dual run, remove the shadow output instead."""
         if not self._shadows:
             self._drain()
         crash_point("driver.shadow.abort.before")
@@ -230,8 +232,8 @@ class Serving:
         raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
     def _drain(self) -> NoReturn:
-        """Admit no batch and end. Queries between two triggers are stopped; running batches may finish or are blocked
-        at the gate.
+        """Stop the queries without admitting a further batch, then raise Ending. Queries between two triggers are
+        stopped; running batches may finish or are blocked at the gate.
         """
         crash_point("driver.drain.before")
         self._context.status_reporter.state = DriverState.DRAINING

@@ -29,7 +29,7 @@ instead of a session raises them.
 
 
 class _SparkNeeded(BaseException):
-    """The file starts Spark during its import; no handler in the file catches this."""
+    """Raised when the file starts Spark during its import. No ``except Exception`` in the file catches it."""
 
 
 def read_declaration(root: Path, entry: str, job: str) -> Declaration:
@@ -48,7 +48,9 @@ def read_declaration(root: Path, entry: str, job: str) -> Declaration:
 
 
 def _is_certain(cause: BaseException | None) -> bool:
-    """Whether a driver would meet the error too; an error without a cause refuses the file's own text."""
+    """Whether a driver would meet the same error. This is also true of an error without a cause, which refuses the text
+    of the file itself.
+    """
     if cause is None or isinstance(cause, StreamkeeperError):
         return True
     return isinstance(cause, _CERTAIN) and not type(cause).__module__.startswith(("pyspark", "py4j"))

@@ -1,4 +1,6 @@
-"""One driver process, from its launch to its end: it describes the job, waits as a standby, runs or shadows."""
+"""One driver process, from its launch to its exit: it describes the job, waits as a standby, and then runs the queries
+or writes shadows.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,7 @@ class Driver:
         self._store_lost = False
 
     def run(self) -> NoReturn:
-        """Run until the process ends."""
+        """Run the driver until the process exits."""
         try:
             self._wakeups.take_nudges()
             Heartbeat(self._spec.lease_s, self._channel, self._tell, self._wakeups).start()
@@ -115,8 +117,8 @@ class Driver:
             self._end(self._ending_of(error, describe_fault(error, root), root))
 
     def _ending_of(self, error: BaseException, line: str, root: Path) -> Ending:
-        """Return the ending for an error. Requests to a JVM that has just ended fail in many ways, so the JVM's end is
-        the cause.
+        """Return the ending for an error. If the JVM has terminated, return the JVM's ending: requests to a terminated
+        JVM fail in many ways, so its termination is the cause.
         """
         session = self._session
         if not isinstance(error, Ending | StreamkeeperError) and session is not None and session.dead:
@@ -219,8 +221,8 @@ class Driver:
         return evidence
 
     def _stand_by(self, session: Session, planned: dict[str, PlannedQuery], root: Path) -> Command:
-        """Gather evidence and warm up unless an order is already there, then wait for ``go`` or ``shadow``; raises
-        Ending.
+        """Gather evidence and warm up unless an order is already stored, then wait for ``go`` or ``shadow`` and return
+        that order. Raises Ending if the driver must terminate.
         """
         crash_point("driver.standby.before")
         order = self._order(planned)
@@ -261,10 +263,12 @@ class Driver:
         return order
 
     def _must_have_the_claim(self) -> None:
-        """Raise Fenced if another process has claimed this generation.
+        """Raise Fenced if the store does not show this process's claim of this generation. Do nothing if the supervisor
+        passed no claim.
 
-        That is possible if an older copy of the store was put back just after this process had started. The order was
-        sent after the claim was stored, and a copy without the claim lacks the order too: one look is enough.
+        The store lacks the claim, or shows another process's claim, if an older copy of the store was put back just
+        after this process had started. The order was sent after the claim was stored, so a copy without the claim lacks
+        the order too, and a single check is enough.
         """
         if self._claim is None or (found := self._channel.read_process(self._generation)) == self._claim:
             return
@@ -275,7 +279,9 @@ class Driver:
         )
 
     def _end_if_dismissed(self) -> None:
-        """End a standby that was started late, by a process that had not read that its operation was over."""
+        """Raise Ending in a standby whose operation is already over. Such a standby was started late, by a process that
+        had not read that the operation was over.
+        """
         state = self._channel.look()
         mine = state.instances.get(self._spec.instance)
         operation = state.operations.get(mine.operation) if mine is not None else None
@@ -284,8 +290,8 @@ class Driver:
             raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
     def _order(self, planned: dict[str, PlannedQuery]) -> Command | None:
-        """Return the last ``go``, else the last ``shadow``, None without one; raises Ending once a command requires the
-        end.
+        """Return the last ``go``, or the last ``shadow`` if there is no ``go``; None without either. Raises Ending if a
+        command requires the driver to terminate.
         """
         orders = self._channel.look_for_commands()
         for command in orders:
@@ -332,7 +338,7 @@ class Driver:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run a driver; ends the process with an ExitCode."""
+    """Run a driver, and exit the process with an ExitCode."""
     # Remove the secrets from the environment at once, because the JVM and Spark's workers would inherit them.
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     claim = os.environ.pop(CLAIM, "").encode()

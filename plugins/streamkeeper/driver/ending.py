@@ -1,4 +1,4 @@
-"""How a driver process ends: the state and exit code of an error, and the final steps in their order."""
+"""How a driver process terminates: the state and exit code of an error, and the final steps in their order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _CODES = {Cause.DEPENDENCY: ExitCode.DEPENDENCY_DOWN, Cause.CAPACITY: ExitCode.N
 
 
 class Ending(Exception):
-    """Raised when the driver decides to end, whether or not because of an error.
+    """Raised to terminate the driver, whether or not because of an error.
 
-    ``cause``: None for an intended end. ``query``: the query with the error, empty for an error of the driver itself.
+    ``cause``: None for an intended termination. ``query``: the query with the error, empty for an error of the driver
+    itself.
     """
 
     def __init__(
@@ -78,8 +79,8 @@ def will_restart(
 
 
 def jvm_ended(session: Session, more: str = "") -> Ending:
-    """Return the ending of a driver whose JVM has ended. The ending's error describes how the JVM ended, followed by
-    ``more``.
+    """Return the ending of a driver whose JVM has terminated. The ending's error describes how the JVM terminated,
+    followed by ``more``.
     """
     return will_restart(f"{session.last_word}{more}", fault=session.fault)
 

@@ -71,14 +71,16 @@ def claim_epoch(
     seen: Collection[SeenClaim] = (),
     topics: Mapping[str, str] | None = None,
 ) -> tuple[Claim, JobState]:
-    """Claim the next epoch of the query for this process alone. ``channel``: the access to the store.
-    ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
-    ``checkpoint``: the directory of the claimed version; its present state is recorded with the claim.
-    ``installation``: the installation's id, empty if unknown.
-    ``seen``: the claims in the query's output and next to the checkpoint.
-    ``topics``: Kafka topic -> its id, of all topics that the query reads.
+    """Claim the next epoch of the query for this process only.
+
+    ``job``, ``instance``, ``generation`` and ``query`` identify the claiming driver and its query; ``channel`` is the
+    access to the store. ``checkpoint``: the directory of the claimed version; its present state is recorded with the
+    claim. ``installation``: the installation's id, empty if unknown. ``seen``: the claims in the query's output and
+    next to the checkpoint. ``topics``: Kafka topic -> its id, of all topics that the query reads.
+
     Raises Fenced if this instance is not appointed or a newer generation of it has the claim. Raises JournalOutdated if
-    the journal is older than ``seen``: another driver may own the next epoch, and the output may not fence it off."""
+    the journal is older than ``seen``: another driver may own the next epoch, and the output may not fence it off.
+    """
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 
@@ -273,10 +275,10 @@ def refuse_lost_output(
 
 
 def _has_begun(history: OutputHistory, checkpoint: Tree) -> bool:
-    """Whether the version has its own batch.
+    """Whether the version has a batch of its own.
 
-    A planned batch is sufficient, unless the checkpoint was created with batches of an earlier version, because the
-    plan may be of one of these.
+    A planned batch is sufficient, unless the checkpoint was created with batches of an earlier version. In that case
+    the planned batch may be one of those, so a newer committed batch is required.
     """
     if history.inherited < 0:
         return last_planned(checkpoint.fresh()) is not None

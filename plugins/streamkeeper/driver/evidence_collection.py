@@ -236,8 +236,8 @@ class _QueryLooks:
             self._not_looked[look] = describe_fault(error)
 
     def _is_fatal(self, *looks: Look) -> bool:
-        """Whether a finding is fatal. A lost output does not count: a person may accept the loss, so a clone can still
-        be run.
+        """Whether one of these checks has a fatal finding. A lost output does not count: a person may accept the loss,
+        so a clone can still be run.
         """
         found = [finding for look in looks for finding in self._found.get(look, ())]
         return any(each.severity is Severity.FATAL and concern_of(each) is not Concern.OUTPUT_LOST for each in found)
@@ -293,7 +293,7 @@ class _QueryLooks:
         return found
 
     def _asks_the_state(self, deployed: Manifest) -> bool:
-        """Whether the verdict depends on facts that the next batch may change; before a handover such facts prove
+        """Whether the verdict depends on facts that the next batch may change. Before a handover, such facts prove
         nothing.
         """
         candidate = self._planned.manifest
@@ -308,7 +308,7 @@ class _QueryLooks:
         )
 
     def _sharpened(self, deployed: Manifest, checkpoint: Tree) -> tuple[Manifest, Manifest]:
-        """Return both manifests, with the facts that the state itself can settle."""
+        """Return both manifests, with the facts that only the state itself can determine."""
         candidate = _located(deployed, self._planned.manifest, checkpoint)
         for operator, position in null_questions(deployed, candidate):
             if not holds_null_key(self._session, checkpoint, operator, position):
@@ -331,7 +331,7 @@ def _located(deployed: Manifest, candidate: Manifest, checkpoint: Tree) -> Manif
 
 
 def _reads_on(checkpoint: Tree, number: int, before: Source, after: Source) -> bool:
-    """Whether a source at its new place certainly reads everything that the checkpoint has not read."""
+    """Whether a source at its new place is certain to read everything that the checkpoint has not read."""
     name, tree, kind = after.name or str(number), checkpoint.fresh(), source_of(after.kind)
     if kind.lists_input:
         return would_read_all(tree, name, before.location, after.location)

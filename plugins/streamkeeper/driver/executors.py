@@ -69,7 +69,7 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
     packages.
 
     ``root``: the directory of the job's code. Raises Ending if no executor starts in time, PermanentError if the
-    executor's Python lacks the packages, and Spark's error if an executor ends during the check.
+    executor's Python lacks the packages, and Spark's error if an executor terminates during the check.
     """
     context: Any = spark.sparkContext
     deadline = clock.monotonic() + EXECUTOR_S

@@ -96,7 +96,7 @@ def describe_links(links: Sequence[Link]) -> str:
 
 
 def _masked(links: Sequence[Link]) -> Sequence[Link]:
-    """Mask secrets before any text is cut or joined into one line."""
+    """Return the links with masked secrets. This must happen before any text is cut or joined into one line."""
     return [replace(link, message=mask_hidden(link.message), path=mask_hidden(link.path)) for link in links]
 
 
@@ -114,7 +114,7 @@ def _has_condition(links: Sequence[Link], condition: str) -> bool:
 
 
 def _of_worker(worker: Link, links: Sequence[Link]) -> str:
-    """Return place, class and message, and the first cause of a chained error."""
+    """Return the place, class and message of a Python worker's error, and the first cause if the error is chained."""
     own = [frame for frame in worker.frames if not any(part in frame for part in _WORKERS_OWN)]
     file, _, line = own[0].rpartition(":") if own else ("", "", "")
     place = f"{Path(file).name}:{line}: " if own else ""
@@ -124,7 +124,9 @@ def _of_worker(worker: Link, links: Sequence[Link]) -> str:
 
 
 def _behind(links: Sequence[Link]) -> str:
-    """Return the root cause of a Python error that was raised from another one."""
+    """Return the root cause of a Python error that was raised from another one; empty if there is no other cause to
+    show.
+    """
     root = links[-1] if links else None
     if root is None or root is links[0] or not root.message or root.message in links[0].message:
         return ""

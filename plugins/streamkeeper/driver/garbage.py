@@ -1,9 +1,9 @@
-"""Releases JVM objects in time that only Python keeps alive.
+"""Releases in time the JVM objects that only Python keeps alive.
 
 Each batch reaches Python as a DataFrame with a reference cycle, which only a full garbage collection of Python removes.
-With pyspark loaded, Python makes one only after hundreds of batches, when the number of objects has grown by a quarter.
-Until then the JVM keeps each batch's plan, its Hadoop configuration and its broadcast, about 200 KiB a batch
-(``bench.memory``).
+With pyspark loaded, Python makes such a collection only after hundreds of batches, when the number of objects has grown
+by a quarter. Until then the JVM keeps each batch's plan, its Hadoop configuration and its broadcast, about 200 KiB a
+batch (``bench.memory``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EVERY_S = 10.0
 
 
 def collect_regularly(every_s: float = EVERY_S) -> None:
-    """Start a thread that collects Python's garbage regularly until the process ends.
+    """Start a thread that collects Python's garbage regularly until the process exits.
 
     Releasing a Java object makes a request to the JVM, so a separate thread does it. After the first collection, the
     existing objects, mostly modules, are frozen: later collections do not visit them.

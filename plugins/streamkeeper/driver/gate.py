@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SHARED_S = 0.1
-"""Queries of one driver that trigger together share one read of the store."""
+"""Queries of one driver that trigger within this time share one read of the store."""
 _RETRY_S = 0.25
 
 

@@ -84,14 +84,11 @@ def hand_over(
 def _source(
     channel: DriverChannel, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
 ) -> tuple[Tree, int]:
-    """Return the checkpoint and the batch after which a version starts; parents without a batch of their own are
+    """Return the checkpoint and the batch after which a version starts. Parents without a batch of their own are
     skipped.
 
-    ``channel``: the access to the store.
-    ``state``: the journal's state.
-    ``job``: the job.
-    ``version``: the new version.
-    ``checkpoints``: the root of versions whose records name none.
+    ``state`` is the journal's state, ``channel`` the access to the store, ``job`` the job, and ``version`` the new
+    version. ``checkpoints``: the root of versions whose records name none.
     """
     ancestor = version
     while ancestor.parent_batch == NO_BATCH and (before := state.version(version.query, ancestor.parent)) is not None:
@@ -113,14 +110,11 @@ def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
 def _last_batch(
     query: Query, claim: Claim, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None
 ) -> int | None:
-    """Return the last batch whose rows the output has, or the last committed batch if the output does not record
-    batches.
+    """Return the last batch whose rows the output has. If the output does not record batches, return the last committed
+    batch.
 
-    ``query``: the query.
-    ``claim``: its claim.
-    ``history``: the predecessor's history.
-    ``checkpoint``: the predecessor's directory.
-    ``accepted``: the loss that a person accepted.
+    ``query`` is the query and ``claim`` its claim. ``history`` is the predecessor's history and ``checkpoint`` its
+    directory. ``accepted``: the loss that a person accepted.
     """
     parent = history.version
     writer = query.sink.open(

@@ -120,8 +120,8 @@ def check_manifests(
 def check_again(
     spec: LaunchSpec, described: Mapping[str, Manifest], before: Mapping[str, Manifest], secrets: Mapping[str, str]
 ) -> None:
-    """Raise JobUnusable when the queries of a restarted instance differ from ``before``, their manifests before the
-    restart.
+    """Raise JobUnusable when the queries of a restarted instance differ from ``before``, which is their manifests from
+    before the restart.
 
     Parts that an older version of Streamkeeper could not describe are ignored, because Streamkeeper may have been
     upgraded between the two starts.
@@ -155,9 +155,10 @@ def _other(spec: LaunchSpec, query: str, how: str) -> JobUnusable:
 
 
 def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], store: Store) -> None:
-    """Raise PermanentError when the release was described under another Spark or with other settings.
+    """Raise PermanentError when the release was described under another Spark or with other settings than those of this
+    process.
 
-    Its own settings are part of the release, so a difference comes from the installation or its environment.
+    The release contains its own settings, so a difference comes from the installation or its environment.
     """
     for name in sorted({*spec.expected_manifests} & {*described}):
         try:

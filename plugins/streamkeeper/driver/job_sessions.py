@@ -38,7 +38,8 @@ def build_job(
 
 
 def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) -> dict[str, Manifest]:
-    """Build the job again, without changing the job that this process runs, and return each query's manifest by name.
+    """Build the job a second time, without changing the job that this process runs, and return each query's manifest by
+    name.
 
     Modules, the active session and the import path of Python workers are restored afterwards. Raises the errors of
     build_job.
@@ -61,10 +62,10 @@ def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) 
 
 
 def end_python_workers(spark: SparkSession) -> None:
-    """End the Python processes that ran functions of the jobs built so far; the next task starts new ones. Call this
-    only while no task is running.
+    """Terminate the Python processes that ran functions of the jobs built so far; the next task starts new ones. Call
+    this only while no task is running.
 
-    Spark itself would keep a daemon for each environment that it has seen, here one per job, until Spark ends.
+    Spark itself would keep a daemon for each environment that it has seen, here one per job, until Spark terminates.
     """
     jvm: Any = spark._jvm
     env = jvm.org.apache.spark.SparkEnv.get()

@@ -1,4 +1,4 @@
-"""The heartbeat, and the lease: a driver that has not reached the store for the lease's duration ends itself."""
+"""The heartbeat, and the lease: a driver that has not reached the store for the lease's duration terminates itself."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from streamkeeper.system import clock
 
 HEARTBEAT_S = 12.0
 _JOURNAL_EVERY = 4
-"""An idle driver makes 2 requests per 12 s, one more per 48 s, and one for its history per 2 minutes: 0.2 a second."""
+"""The heartbeat reads the journal once per this number of beats. An idle driver makes 2 requests per 12 s, one more per
+48 s, and one for its history per 2 minutes: 0.2 requests per second.
+"""
 _TICKS = 20
 _FROZEN = 4
 
 
 class Heartbeat:
     """Reads the store and writes the driver's status regularly from its own thread. After any thread has written the
-    status, the heartbeat waits for a full period.
+    status, the heartbeat waits for a full period before it writes.
     """
 
     def __init__(self, life_s: float, channel: DriverChannel, tell: Callable[[], None], wakeups: Wakeups) -> None:
@@ -30,7 +32,7 @@ class Heartbeat:
         self._wakeups = wakeups
 
     def start(self) -> None:
-        """Start a thread that contacts the store until the process ends."""
+        """Start a thread that contacts the store until the process exits."""
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
@@ -70,7 +72,7 @@ class Lease:
         self._on_expiry = on_expiry
 
     def start(self) -> None:
-        """Start a thread that checks the lease until the process ends."""
+        """Start a thread that checks the lease until the process exits."""
         threading.Thread(target=self._watch, name="lease", daemon=True).start()
 
     def _watch(self) -> None:

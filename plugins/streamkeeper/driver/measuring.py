@@ -1,4 +1,4 @@
-"""The computation of a query's signals from Spark's progress of each batch, without I/O.
+"""Computes a query's signals from Spark's progress of each batch, without I/O.
 
 Moments are seconds since 1970, as in ``model/protocol/signals.py``; ``now`` is always an argument.
 """
@@ -19,7 +19,7 @@ from streamkeeper.sources.known_sources import lag_of
 RECENT_BATCHES = 30
 """The number of last batches from which usual values and a source's reading rate are computed."""
 STALE_S = 60.0
-"""Seconds after which a batch describes its sources less accurately than a request to the sources."""
+"""The age in seconds after which a batch describes its sources less accurately than a request to the sources would."""
 
 
 class Durations(msgspec.Struct, frozen=True):
@@ -51,7 +51,9 @@ class SourceProgress(msgspec.Struct, frozen=True):
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True):
-    """Custom metrics of the state stores. Every batch reports a repair again, until the repaired store is unloaded."""
+    """Custom metrics of the state stores. Every batch repeats the report of a repair until the repaired store is
+    unloaded.
+    """
 
     rocksdbNumSnapshotsAutoRepaired: int = 0
 
@@ -154,7 +156,7 @@ class Meter:
         self._open = batch, now
 
     def end(self) -> None:
-        """Record the end of the run: no batch is running."""
+        """Record that the run has terminated, so that no batch is running."""
         self._open = None
 
     def idle(self, now: float) -> None:
@@ -162,7 +164,7 @@ class Meter:
         self._triggered = max(now, self._triggered or now)
 
     def look(self, sources: Sequence[SourceLook], now: float) -> None:
-        """Record the present state of the sources, in the query's order."""
+        """Record the present state of the sources, in the order in which the query lists them."""
         self._looks, self._looked_at = tuple(sources), now
 
     def weigh(self, checkpoint_bytes: int | None) -> None:
@@ -170,7 +172,9 @@ class Meter:
         self._bytes = checkpoint_bytes
 
     def commit(self, progress: QueryProgress, now: float) -> None:
-        """Record the commit of a batch. A late report does not end a batch that started after the reported one."""
+        """Record the commit of a batch. A late report does not mark as finished a batch that started after the reported
+        one.
+        """
         if progress.runId != self._run:
             self._run, self._before, self._repairs = progress.runId, None, ()
         took_ms = progress.durationMs.triggerExecution
@@ -258,9 +262,9 @@ class Meter:
         return self._signals.last_commit
 
     def _time_to_read(self, position: int, lag: int) -> float | None:
-        """Return the seconds to read ``lag`` records at the rate of the last batches; None without a rate.
+        """Return the seconds that reading ``lag`` records takes at the rate of the last batches; None without a rate.
 
-        A batch counts for at least the trigger interval, because the next one starts only when due.
+        A batch counts for at least the trigger interval, because the next batch starts only when it is due.
         """
         if lag == 0:
             return 0.0

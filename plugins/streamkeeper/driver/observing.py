@@ -1,4 +1,6 @@
-"""Observes a running driver: ended runs of Spark, the JVM's life, and whether the driver still owns its queries."""
+"""Observes a running driver: terminated runs of Spark, whether the JVM is alive, and whether the driver still owns its
+queries.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ class Observer:
         self._runs[query.run_id] = query.name
 
     def take_ends(self) -> Iterator[tuple[str, RunEnded]]:
-        """For each run that has ended, yield the run's query and its end. Each end is yielded only once. Runs that this
-        driver did not start are ignored.
+        """Yield each run that has terminated: the run's query and its end. Each end is yielded only once. Runs that
+        this driver did not start are ignored.
         """
         while self._listener.ended:
             event = self._listener.ended.pop(0)
@@ -52,14 +54,14 @@ class Observer:
                 yield name, event
 
     def check_jvm(self) -> None:
-        """Raise Ending, which leads to a restart, once the JVM has ended."""
+        """Raise Ending, which leads to a restart, if the JVM has terminated."""
         if self._context.session.dead:
             raise jvm_ended(self._context.session)
 
     def check_owner(self, queries: Iterable[ServedQuery]) -> None:
-        """Check, without a request, that this driver still owns the queries. The check uses the state that the gate and
-        the heartbeat have read. Raises Fenced if the claim of a query is no longer valid. If the heartbeat found
-        records missing in the store, raises the heartbeat's error.
+        """Check, without a request, that this driver still owns the queries, from the state that the gate and the
+        heartbeat have read. Raises Fenced if the claim of a query is no longer valid. If the heartbeat found records
+        missing in the store, raises the heartbeat's error.
         """
         if self._context.channel.lost is not None:
             raise self._context.channel.lost

@@ -57,7 +57,7 @@ def look_at_history(
     """Yield a finding for each topic that no longer has all records since the checkpoint's first offsets.
 
     ``topics``: Kafka topic -> id of the topic from which the oldest rows in the output came. A topic with another id
-    has none of them. ``present``: topic -> its id now, if that is known already.
+    has none of these records. ``present``: topic -> its present id, if already determined.
     """
     from streamkeeper.inspection.source_readers import missing_after, replaced_places
 

@@ -31,7 +31,7 @@ IDLE_HISTORY_EVERY_S = 120.0
 
 
 def _behind(sources: list[SourceProgress]) -> int | None:
-    """Return how many records the sources have beyond the batch, if a source reports it."""
+    """Return the largest number of records that a source has beyond the batch; None if no source reports it."""
     lags = [lag for source in sources if (lag := reported_lag(source.metrics)) is not None]
     return round(max(lags)) if lags else None
 
@@ -107,7 +107,7 @@ class StatusReporter:
 
     def begin_to_serve(self, query: str, version: str, epoch: int, last_unseen: int | None) -> None:
         """Restart the counts of a query at its cutover. Batches up to ``last_unseen`` were written to the shadow before
-        the cutover, so they do not prove that the query runs after it.
+        the cutover, so they do not prove that the query runs after the cutover.
         """
         with self._lock:
             before = self._queries[query]
@@ -147,7 +147,7 @@ class StatusReporter:
             self._meters[query].begin(batch, self._clock())
 
     def note_run_end(self, query: str) -> None:
-        """Record the end of a run, whatever the reason."""
+        """Record that a run has terminated, whatever the reason."""
         with self._lock:
             self._meters[query].end()
 
@@ -301,7 +301,7 @@ class EventListener:
             self._wakeups.ring(Wakeup.FIRST_TRIGGER)
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Record the end of a run, whatever the reason."""
+        """Record that a run has terminated, whatever the reason."""
         run = event.runId().toString()
         if (name := self._name_of(run)) is not None:
             self._status_reporter.note_run_end(name)

@@ -1,7 +1,7 @@
 """The queries that a driver runs. Each is started behind its gate, restarted within a budget, and stopped once drained.
 
-A query whose sink or source does not answer is retried for as long as allowed, without using up the budget. The
-process, its claim and its heartbeat continue meanwhile.
+A query whose sink or source does not answer is retried for as long as allowed, without using up the budget. During that
+time the process, its claim and its heartbeat continue.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ FORGIVEN_AFTER_S = 600.0
 _BACK_OFF_S = (1.0, 4.0, 15.0)
 _STOP_S = 5.0
 _TOPICS_S = 5.0
-"""How long a start waits for the ids of topics: meanwhile the main thread obeys no order."""
+"""How long a start waits for the ids of topics. The main thread executes no order while it waits."""
 
 
 class Ended(Enum):
-    """How a run of a query ended."""
+    """How a run of a query terminated."""
 
     DRAINED = "drained"
     FINISHED = "finished"
@@ -110,11 +110,13 @@ class ServedQuery:
         self.topics, self._compared = dict(topics), compared
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
-        """Note the ids of topics that were unknown so far, such as one that a pattern matches since then."""
+        """Add the ids of topics that were not recorded before, such as a topic that a pattern has matched only since
+        then.
+        """
         self.topics = {**ids, **self.topics}
 
     def refuse_input(self, error: InputGone) -> None:
-        """Let no further batch run, because the input is no longer the one of the checkpoint."""
+        """Refuse every further batch, because the input is no longer the input of the checkpoint."""
         self._continuity.refuse_input(error)
 
     @property
@@ -168,7 +170,9 @@ class ServedQuery:
         crash_point("driver.open.after")
 
     def _check_input(self) -> None:
-        """Raise InputGone if the batch that a start reruns would lack files; also covers restarts in the process."""
+        """Raise InputGone if files are missing for the batch that a start would rerun. This also covers restarts in the
+        process.
+        """
         unseen = other_s3(self._planned.manifest.confs, os.environ)
         found = find_open_input(self.checkpoint.fresh(), lambda: unseen)
         if found.missing:
@@ -189,7 +193,9 @@ class ServedQuery:
         return self.gate.hand_to(writer, claim.superseded_by)
 
     def stop_in_gap(self) -> bool:
-        """Stop the query if it is between two triggers; return whether it has ended. Its gate must be closed."""
+        """Stop the query if it is between two triggers. Return whether the query has terminated. Its gate must be
+        closed.
+        """
         if self.ended is not None:
             return True
         run: Any = self._run

@@ -1,4 +1,5 @@
-"""An error as a chain of links: Python's, the JVM's behind them, and those of Python workers on executors.
+"""Represents an error as a chain of links: the error in Python, the JVM's errors that caused it, and the errors of
+Python workers on executors.
 
 A link has a class, a message, Spark's error condition and the frame that raised it. The JVM's throwables are read one
 by one: their text cannot be split safely, because a job's own message may contain anything. Text is parsed only if an
@@ -18,7 +19,7 @@ from streamkeeper.sinks.kinds.known_kinds import cause_attributes
 _DEEPEST = 12
 _FRAMES = 24
 _OF_PYTHON = frozenset({"PythonException", "Py4JException"})
-"""Classes of the JVM whose message is a traceback of Python."""
+"""Classes of the JVM's errors whose message is a Python traceback."""
 _HEADER = "Traceback (most recent call last):"
 _BETWEEN = re.compile(
     r"\n\n(?:The above exception was the direct cause of the following exception"
@@ -30,7 +31,9 @@ _FRAME = re.compile(r'  File "(.+?)", line (\d+)(?:, in (.+))?$')
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\s*(?:\n== .*)?\Z", re.DOTALL)
 _JAVA_CLASS = re.compile(r"([A-Za-z_][\w$]*(?:\.[\w$]+)+)(?:\(([\w.$]+)\))?")
-"""Matches a Java class in a text, including the class that Hadoop's server has raised behind a ``RemoteException``."""
+"""Matches a Java class in a text. For a ``RemoteException``, it also matches the class of the error that Hadoop's
+server raised.
+"""
 _REMOTE = "org.apache.hadoop.ipc.RemoteException"
 _OF_WORKERS = "PYTHON_EXCEPTION"
 _TASK = re.compile(
@@ -54,23 +57,23 @@ class Link:
     """One error in a chain of causes."""
 
     kind: str
-    """Its class with its module or package; a builtin of Python has none."""
+    """The error's class with its module or package; a Python builtin has no module here."""
     message: str = ""
-    """Its message."""
+    """The error's message."""
     condition: str = ""
-    """Spark's error condition, empty without one."""
+    """Spark's error condition; empty if the error has none."""
     path: str = ""
     """The path of the file that Spark was reading, empty if unknown."""
     frames: tuple[str, ...] = ()
-    """The frames of the place where it was raised, innermost first: ``file:line`` for Python, class and method for the
+    """The innermost frames of the error's stack, innermost first: ``file:line`` for Python, class and method for the
     JVM.
     """
     names: tuple[str, ...] = ()
-    """The names of its class and base classes."""
+    """The names of the error's class and its base classes."""
     error: BaseException | None = None
-    """The live error, for an error of this Python process."""
+    """The exception object itself, if the error was raised in this Python process."""
     java: bool = False
-    """Whether it is an error of the JVM."""
+    """Whether the error was raised in the JVM."""
 
     @property
     def short(self) -> str:
@@ -119,7 +122,8 @@ def links_of_throwable(throwable: Any) -> tuple[Link, ...]:
 
 
 def links_of_text(text: str, condition: str = "") -> tuple[Link, ...]:
-    """Return the chain of errors in Spark's text of an exception. Used if the exception itself is no longer available.
+    """Return the chain of errors in Spark's text of an exception. Callers use this if the exception itself is no longer
+    available.
 
     ``condition``: Spark's condition of the outermost error.
     """
@@ -139,7 +143,7 @@ def links_of_text(text: str, condition: str = "") -> tuple[Link, ...]:
 
 
 def worker_links(text: str) -> tuple[Link, ...]:
-    """Return the chain of errors in a Python worker's traceback, starting with the error that ended the worker."""
+    """Return the chain of errors in a Python worker's traceback, starting with the error that terminated the worker."""
     start = text.find(_HEADER)
     if start < 0:
         return ()
@@ -172,7 +176,9 @@ def plain_message(link: Link) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes, the nearest first; the client of a sink may store a cause in an attribute."""
+    """Yield the error and its causes, the nearest first. A sink's client may store a cause in an attribute of its
+    error; such a cause is included.
+    """
     seen: list[BaseException] = []
     left: list[BaseException | None] = [error]
     while left:
@@ -212,7 +218,7 @@ def _qualified(kind: type) -> str:
 
 
 def _throwable(error: BaseException) -> Any:
-    """Return the JVM's object behind an error of py4j or PySpark; None without one."""
+    """Return the JVM's object behind an error of py4j or PySpark; None if there is no such object."""
     if not is_of_spark(error):
         return None
     behind = getattr(error, "java_exception", None)
@@ -259,8 +265,8 @@ def _condition_in(message: str) -> str:
 
 
 def _expanded(links: list[Link]) -> tuple[Link, ...]:
-    """Add links that only text reveals: errors of Python workers, and of a task whose error did not reach the
-    driver.
+    """Return the links with those added that only a text reveals: the errors of Python workers, and the error of a task
+    whose exception did not reach the driver.
     """
     found: list[Link] = []
     for number, link in enumerate(links):

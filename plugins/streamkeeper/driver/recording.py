@@ -1,4 +1,4 @@
-"""Records a running driver's status, and where a checkpoint version started."""
+"""Records a running driver's status, and the offsets at which a checkpoint version started."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from streamkeeper.model.protocol.restart_budgets import Cause
 
 
 class Recorder:
-    """Records the driver's status and where checkpoint versions started; used by the main thread only."""
+    """Records the driver's status, and the offsets at which checkpoint versions started. Only the main thread may use
+    it.
+    """
 
     def __init__(self, context: DriverContext) -> None:
         self._context = context
         self._start_unknown: set[str] = set()
 
     def tell(self, state: DriverState | None = None) -> None:
-        """Write the status; raises StoreUnavailable. ``state``: the driver's state from now on; None leaves it
-        unchanged.
+        """Write the status. Raises StoreUnavailable if the store does not answer.
+
+        ``state``: the driver's state from now on; None leaves the state unchanged.
         """
         if state is not None:
             self._context.status_reporter.state = state
@@ -36,7 +39,7 @@ class Recorder:
         return True
 
     def note_version(self, query: ServedQuery) -> None:
-        """Remember a query if the journal does not record yet where the query's checkpoint version started."""
+        """Remember a query if the journal does not yet record where the query's checkpoint version started."""
         known = self._context.channel.state
         version = known.version(query.name, query.claim.version) if known is not None else None
         if version is not None and version.start_offsets is None:

@@ -1,4 +1,6 @@
-"""The driver's Spark session: its confs, its start with a clear message if Java does not fit, and its quick end."""
+"""The driver's Spark session: its confs, its start with a clear message if the Java version does not fit, and its
+immediate termination.
+"""
 
 from __future__ import annotations
 
@@ -45,19 +47,25 @@ _FOR_THE_UI = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "100",
 }
-"""Spark's history for its UI, which it keeps even without the UI: 30 MiB of heap within half an hour."""
+"""Limits of the history that Spark keeps for its UI, even if the UI is disabled. Without them the history takes 30 MiB
+of heap within half an hour.
+"""
 _HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _ELSEWHERE = {"spark.cores.max": "2"}
-"""Without a limit an application takes all available cores, and a standby next to it gets none."""
+"""The limit on a cluster. Without a limit an application takes all available cores, and a standby that runs at the same
+time gets none.
+"""
 _IDLE_TOLD = "1s"
-"""How soon Spark reports a trigger without data; its default is 10 s, for which a deploy of an idle job would wait."""
+"""How soon Spark reports a trigger without data. Spark's default is 10 s, and the deploy of an idle job would wait for
+that long.
+"""
 _DYING_S = 1.0
 _REFUSED_CONF = ("INVALID_CONF_VALUE", "INVALID_EXECUTOR_MEMORY", "INVALID_DRIVER_MEMORY")
-"""Spark's conditions for an invalid value."""
+"""Spark's error conditions for an invalid conf value."""
 _NO_CLASS = frozenset({"ClassNotFoundException", "NoClassDefFoundError"})
 _REFUSED = _NO_CLASS | {"IllegalArgumentException", "SparkIllegalArgumentException", "NumberFormatException"}
 _BROKEN = ("requirement failed", "Error while instantiating")
-"""Texts in errors that another error has caused."""
+"""How the message of an error starts that is only the consequence of another error."""
 _CLASSES = Path(sys.prefix, "spark-classes.jsa")
 """A precomputed archive of Spark's classes, if `make setup` created it."""
 _OUT_OF_MEMORY = frozenset({3, 52})
@@ -77,7 +85,7 @@ def session_conf(
     ``archive``: the path of the archive with the Python environment of the executors; empty if they unpack no archive.
 
     Spark's UI stays disabled even if an older release enables it, because the UI listens on every interface and has no
-    login. Raises the errors of ``check_conf``, and Unsupported.
+    login. Raises Unsupported, and the errors that ``check_conf`` raises.
     """
     check_conf(release_conf)
     conf = {
@@ -116,7 +124,8 @@ def session_conf(
 
 
 def class_archive() -> str:
-    """Return the Java options to load Spark's classes from a class-data-sharing archive; empty without an archive.
+    """Return the Java options that load Spark's classes from a class-data-sharing archive; empty if there is no
+    archive.
 
     A JVM ignores an archive that does not fit its classes. The options suppress the log line about that.
     """
@@ -146,14 +155,14 @@ class Session:
 
     @property
     def dead(self) -> bool:
-        """Whether the JVM has ended; the driver checks this in each iteration of its main loop."""
+        """Whether the JVM has exited; the driver checks this in each iteration of its main loop."""
         dead = self._process.poll() is not None
         if not dead:
             self.kills.look()
         return dead
 
     def answers(self) -> bool:
-        """Whether the JVM can be called. A JVM that is ending closes its connections first, and exits later."""
+        """Whether the JVM can be called. A JVM that is shutting down closes its connections first, and exits later."""
         jvm: Any = self.spark._jvm
         try:
             jvm.java.lang.System.nanoTime()
@@ -163,8 +172,8 @@ class Session:
 
     @property
     def last_word(self) -> str:
-        """A clause that describes how the JVM ended, from its exit code and the kernel's count of out-of-memory kills.
-        Call this only once the JVM has exited or closed its connection.
+        """A clause that describes why the JVM exited, derived from its exit code and the kernel's count of
+        out-of-memory kills. Call this only once the JVM has exited or closed its connection.
         """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
@@ -175,7 +184,9 @@ class Session:
 
     @property
     def fault(self) -> Fault:
-        """The kind of fault of an ended JVM, from its exit code or the kernel's count of kills."""
+        """The kind of fault of a JVM that has exited, derived from its exit code and the kernel's count of
+        out-of-memory kills.
+        """
         code = self._process.poll()
         full = code in _OUT_OF_MEMORY or self.kills.explain(code)
         return Fault.OUT_OF_MEMORY if full else Fault.UNCLASSIFIED
@@ -194,7 +205,7 @@ class Session:
 
 
 def describe_end(code: int | None) -> str:
-    """Describe the end of a JVM that exited unexpectedly, by its exit code."""
+    """Return a description of the exit code of a JVM that exited unexpectedly."""
     if code in _OUT_OF_MEMORY:
         return f"the JVM exited on its own: java.lang.OutOfMemoryError (exit code {code})"
     if code is None:
@@ -258,9 +269,11 @@ def start_session(
 
 
 def _stand_in(scratch: Path) -> str:
-    """Return the path of the interpreter in unpacked environments, valid wherever a JVM runs.
+    """Return the path of the Python interpreter inside an unpacked environment. The path is relative, so that it is
+    valid wherever a JVM runs.
 
-    In the driver's directory it is this interpreter: a table function that computes its own columns runs there.
+    In the driver's directory, the path leads to this process's interpreter, because a table function that computes its
+    own columns runs there.
     """
     python = Path(_UNPACKED, "bin", "python")
     make_folders(scratch / python.parent)
@@ -271,10 +284,10 @@ def _stand_in(scratch: Path) -> str:
 
 
 def _take_plain_paths_for_local(spark: SparkSession) -> None:
-    """Resolve plain paths on the local disk, as without HDFS and as all checks do; Hadoop's configuration may name
-    HDFS.
+    """Resolve paths without a scheme on the local disk, even if Hadoop's configuration names HDFS as the default. All
+    checks resolve them in the same way.
 
-    The setting is outside the job's confs, because these are part of the job's description.
+    The setting is not one of the job's confs, because these are part of the job's description.
     """
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set("fs.defaultFS", "file:///")
@@ -300,10 +313,11 @@ def _property(value: str) -> str:
 
 
 def _refused_conf(error: Exception, master: str) -> str:
-    """Return Spark's message about an invalid conf value, with which a restart would fail again; empty for another
+    """Return Spark's message about an invalid conf value, with which a restart would fail as well; empty for any other
     error.
 
-    A cluster that disappears during the start also causes an IllegalArgumentException, without a condition of Spark's.
+    A cluster that disappears during the start also causes an IllegalArgumentException, but one without a Spark
+    condition.
     """
     for link in reversed(links_of(error)):
         named = link.condition.startswith(_REFUSED_CONF)
@@ -314,7 +328,9 @@ def _refused_conf(error: Exception, master: str) -> str:
 
 
 def _explain(error: Exception, master: str) -> Exception:
-    """Return a clear error if Java's version, a conf or the cluster may be the cause; else the error itself."""
+    """Return a clear error if Java's version, a conf or the cluster may be the cause; otherwise return the
+    given error.
+    """
     if refused := _refused_conf(error, master):
         return JobUnusable(f"Spark refuses a conf: {refused}", hint="correct it in the job's conf, and deploy the job")
     if "JAVA_GATEWAY_EXITED" in str(error):

@@ -29,11 +29,15 @@ from streamkeeper.system import clock
 
 LOOK_S = 60.0
 _WEIGH_EVERY = 10
-"""Measuring a checkpoint of several hundred thousand files takes seconds."""
+"""One in this many checks measures the checkpoint's size, because measuring several hundred thousand files takes
+seconds.
+"""
 
 
 class SourceLooks:
-    """Checks every added query regularly; ``look_s``: seconds between two checks, by default a minute."""
+    """Checks every added query periodically. ``look_s``: the number of seconds between two checks, by default
+    a minute.
+    """
 
     def __init__(self, status_reporter: StatusReporter, *, look_s: float = LOOK_S) -> None:
         self._status_reporter = status_reporter
@@ -42,7 +46,7 @@ class SourceLooks:
         self._begun = False
 
     def add(self, query: ServedQuery) -> None:
-        """Check a query from now on; called by the main thread."""
+        """Include a query in the periodic checks from now on; called by the main thread."""
         self._queries.append(QueryLooks(query, self._status_reporter))
         if not self._begun:
             self._begun = True
@@ -59,7 +63,7 @@ class SourceLooks:
 
 
 class QueryLooks:
-    """The checks of one query's sources and checkpoint."""
+    """Checks one query's sources and checkpoint."""
 
     def __init__(self, query: ServedQuery, status_reporter: StatusReporter) -> None:
         self._query = query
@@ -69,8 +73,9 @@ class QueryLooks:
         self._failed = self._said = self._refused = False
 
     def look(self, *, weigh: bool) -> None:
-        """Check the sources once, and report to the board; raises no error. ``weigh``: whether to measure the
-        checkpoint's size, too.
+        """Check the sources once, and report the results to the status reporter; raises no error.
+
+        ``weigh``: whether to measure the checkpoint's size, too.
         """
         self._failed, found = False, []
         try:
@@ -112,7 +117,7 @@ class QueryLooks:
                 yield SourceLook()
 
     def _look(self, number: int, end: str) -> SourceLook:
-        """Ask the servers of a source of which the checkpoint lists no items."""
+        """Query the servers of a source whose items are not listed in the checkpoint."""
         kind = kind_of_offset(end)
         reader = reader_of(kind.name) if kind is not None else None
         if kind is None or reader is None:
@@ -131,7 +136,7 @@ class QueryLooks:
 
 
 class _Files:
-    """The file sources of a query."""
+    """Checks the file sources of a query for unread files."""
 
     def __init__(self, query: ServedQuery) -> None:
         self._query = query

@@ -76,10 +76,10 @@ class DriverContext:
 
 
 def take_over(context: DriverContext, planned: PlannedQuery, order: Command) -> ServedQuery:
-    """Take a query over, so that it can write the current output; do not start it yet.
+    """Take a query over, so that it can write the current output, but do not start it yet.
 
-    Raises CheckpointLost, Fenced, OtherTopic, OutputLost, SinkAhead or another PermanentError, and SourceOutOfReach if
-    no ids of its Kafka topics are recorded and the brokers do not answer.
+    Raises CheckpointLost, Fenced, OtherTopic, OutputLost, SinkAhead or another PermanentError. Raises SourceOutOfReach
+    if no ids of its Kafka topics are recorded and the brokers do not answer.
     """
     state = context.channel.look()
     checkpoint = checkpoint_of(state, context.spec.checkpoints, planned.query.name, order.versions)
@@ -98,8 +98,10 @@ def take_over(context: DriverContext, planned: PlannedQuery, order: Command) -> 
 
 
 def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
-    """Return the loss that the order accepts, None without one. A restarted generation gets the same order, long after
-    the version has continued.
+    """Return the loss of output that the order accepts; None if the order accepts none.
+
+    A restarted generation gets the same order, possibly long after the version has continued. If the order's operation
+    created this version, the result names it in ``made``, so that the acceptance does not cover its batches.
     """
     batch = order.output_losses.get(query)
     if batch is None:
@@ -120,7 +122,8 @@ def claim_and_fence(
     """Claim the query's next epoch, and raise the output's fence to that epoch. Return the claim and a writer with that
     claim. From then on, the claimed version determines the output.
 
-    ``topics``: Kafka topic -> its id, to be recorded; ``accepted``: the loss of output that a person accepted.
+    ``topics``: Kafka topic -> its id, which is recorded with the claim; ``accepted``: the loss of output that a person
+    accepted.
     """
     spec, query = context.spec, planned.query
     history = context.channel.look().output_history(query.name, checkpoint.name)
@@ -147,7 +150,9 @@ def claim_and_fence(
 
 
 def _own_topics(context: DriverContext, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
-    """Return Kafka topic -> id of the topic to which the checkpoint's offsets belong; empty if none is recorded."""
+    """Return, for each Kafka topic, the id of the topic to which the checkpoint's offsets belong; empty if no ids are
+    recorded.
+    """
     known = state.offset_topics(query, checkpoint.name)
     if not known and is_published(checkpoint.fresh()):
         # A rebuilt version that was not claimed has read the topics of the first rows.
@@ -156,11 +161,11 @@ def _own_topics(context: DriverContext, state: JobState, query: str, checkpoint:
 
 
 def _approved_topics(state: JobState, query: str, order: Command) -> dict[str, str] | None:
-    """Return Kafka topic -> id of the topic that a person has approved; None without an approval.
+    """Return, for each Kafka topic, the id that a person has approved; None without an approval.
 
-    The approval is for the ids of the order; an older order has none, and any topic is approved. Once an instance of
-    the same operation has claimed an epoch, the ids of that claim count, because a restarted generation and a fall-back
-    get the same order.
+    The approval applies to the ids in the order. An older order contains no ids; it approves any topic, and the result
+    is empty. Once an instance of the same operation has claimed an epoch, the ids of that claim are returned instead,
+    because a restarted generation and a fall-back get the same order.
     """
     if query not in order.other_topics:
         return None
@@ -172,11 +177,11 @@ def _approved_topics(state: JobState, query: str, order: Command) -> dict[str, s
 
 
 def _expected_topics(own: dict[str, str], approved: dict[str, str] | None, topics: Mapping[str, str]) -> dict[str, str]:
-    """Return Kafka topic -> id of the topic in which the query may continue.
+    """Return, for each Kafka topic, the id of the topic in which the query may continue.
 
     ``own``: the ids of the checkpoint; ``approved``: as returned by ``_approved_topics``; ``topics``: the present ids,
-    empty if the brokers did not answer. A version that has read the present topics needs no approval: an old release
-    that returns to its own topic, for example.
+    empty if the brokers did not answer. A version that has read the present topics needs no approval, for example if an
+    old release returns to its own topic.
     """
     if approved is None or (topics and not recreated(own, topics)):
         return own
@@ -184,8 +189,8 @@ def _expected_topics(own: dict[str, str], approved: dict[str, str] | None, topic
 
 
 def _topics_rebuilt_from(context: DriverContext, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
-    """Return Kafka topic -> id of the topic that a rebuilt version must read: what the current version has read since
-    its first batch. Empty without a current version.
+    """Return, for each Kafka topic, the id of the topic that a rebuilt version must read: the topic that the current
+    version has read since its first batch. Empty without a current version.
     """
     serving = context.spec.rehearse_on.get(query)
     if serving is None:
@@ -194,10 +199,10 @@ def _topics_rebuilt_from(context: DriverContext, state: JobState, query: str, ch
 
 
 def _topics_of(planned: PlannedQuery, *, must_answer: bool) -> dict[str, str]:
-    """Return Kafka topic -> its id, of all topics that the query reads.
+    """Return the id of each Kafka topic that the query reads.
 
-    ``must_answer``: whether to raise SourceOutOfReach if the brokers do not answer for now. Otherwise the ids are then
-    missing, and the query's start waits for the brokers and compares.
+    ``must_answer``: whether to raise SourceOutOfReach if the brokers temporarily do not answer. If not, the result is
+    then empty, and the query's start waits for the brokers and compares the ids.
     """
     if not any(source_of(source.kind).has_identities for source in planned.manifest.sources):
         return {}
@@ -211,7 +216,8 @@ def _topics_of(planned: PlannedQuery, *, must_answer: bool) -> dict[str, str]:
 
 
 def _read_so_far(known: Mapping[str, str], checkpoint: Tree) -> dict[str, str]:
-    """Return those of the known topics that the checkpoint's newest offsets name; all of them before its first batch.
+    """Return those of the known topics that occur in the checkpoint's newest offsets. Before the checkpoint's first
+    batch, return all known topics.
 
     ``known``: topic -> its id; ``checkpoint``: the directory of its version.
     """
@@ -223,8 +229,11 @@ def _read_so_far(known: Mapping[str, str], checkpoint: Tree) -> dict[str, str]:
 
 
 def shadow(context: DriverContext, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
-    """Take a rebuilt query over, so that it can write a shadow beside the current output; do not start it yet. Raises
-    Fenced once the query's dual run is over, OtherTopic, and SourceOutOfReach if the Kafka brokers do not answer.
+    """Take a rebuilt query over, so that it can write a shadow in addition to the current output, but do not start it
+    yet.
+
+    Raises Fenced once the query's dual run is over, OtherTopic if the current version has read a topic that was deleted
+    and created anew, and SourceOutOfReach if the Kafka brokers do not answer.
     """
     spec, query = context.spec, planned.query
     state = context.channel.look()
@@ -248,7 +257,7 @@ def shadow(context: DriverContext, planned: PlannedQuery, versions: Mapping[str,
 
 
 def _known(context: DriverContext, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
-    """Return the facts about the version from the journal, and from the last status of the previous driver."""
+    """Return the recorded facts about the version, from the journal and from the last status of the previous driver."""
     query, version = planned.query.name, checkpoint.name
     recorded = state.version(query, version)
     own = recorded is None or recorded.claimed_by in ("", context.spec.instance)
@@ -263,7 +272,9 @@ def _known(context: DriverContext, state: JobState, planned: PlannedQuery, check
 
 
 def _begin_where_it_began(context: DriverContext, planned: PlannedQuery, checkpoint: Tree) -> None:
-    """Make a rebuilt version read its topics from where the current version started, whatever the query's options."""
+    """Make a rebuilt version read its topics from the offsets at which the current version started, whatever the
+    query's options are.
+    """
     serving = context.spec.rehearse_on.get(planned.query.name)
     if (
         serving is None
@@ -287,7 +298,7 @@ def _behind_its_gate(
     *,
     expected: Mapping[str, str],
 ) -> ServedQuery:
-    """Put a query behind a gate.
+    """Return the query with a gate in front of its writer.
 
     ``context``: the driver's context.
     ``planned``: how the job built the query.

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from streamkeeper.system import clock
 
 OWN = ("gate", "status", "progress")
-"""The driver's own work; ``write`` belongs to the sink, ``claim`` happens once per query.
+"""The names of the driver's own work. ``write`` is not among them because it is the sink's work, and ``claim`` is not
+because it happens once per query.
 
-``gate.store`` is a part of ``gate``, like other dotted names; ``gate.cpu`` is its thread's CPU time. The rest of
-``gate`` was spent waiting: for the disk, the store, the JVM or a processor.
+A name with a dot is a part of another one: ``gate.store`` is a part of ``gate``. ``gate.cpu`` is the CPU time of the
+gate's thread. The rest of ``gate`` was spent waiting: for the disk, the store, the JVM or a processor.
 """
 
 

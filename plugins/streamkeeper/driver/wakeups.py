@@ -1,4 +1,4 @@
-"""Events that wake the driver's main thread: nudges, progress, ended queries, a terminated JVM, a comparison."""
+"""Events that wake the driver's main thread: nudges, progress, terminated queries, a terminated JVM, a comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Wakeups:
         self._queue: queue.SimpleQueue[Wakeup] = queue.SimpleQueue()
 
     def ring(self, why: Wakeup) -> None:
-        """Wake the waiting thread; safe from any thread and from a signal handler."""
+        """Wake the waiting thread. Any thread and a signal handler may call this."""
         self._queue.put(why)
 
     def wait(self, timeout_s: float) -> set[Wakeup]:
@@ -45,7 +45,7 @@ class Wakeups:
             return found
 
     def take_nudges(self) -> None:
-        """Install a signal handler with which SIGUSR1 requests a check for commands."""
+        """Install a signal handler that treats SIGUSR1 as a request to check for commands."""
 
         def handle(_number: int, _frame: FrameType | None) -> None:
             self.ring(Wakeup.NUDGE)

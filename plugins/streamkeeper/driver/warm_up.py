@@ -39,7 +39,7 @@ def warm_up(
     ``spark``: the session.
     ``planned``: query -> how the job built it.
     ``live``: query -> checkpoint directory, for queries that have one.
-    ``scratch``: where clones are made.
+    ``scratch``: the directory in which clones are created.
     ``rehearsed``: query -> result of the rehearsal, for queries that were already rehearsed.
     """
     outcomes: list[str] = []

@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 PACKAGES = Path(__file__).resolve().parents[2]
 
 Answering = Callable[[bytes], object]
-"""A function from a request's line to its answer; it raises no error."""
+"""A function that returns the answer to the line of a request; it raises no error."""
 
 
 def answer_lines(
     arguments: Sequence[str], name: str, make: Callable[[SparkSession, Path, Mapping[str, str]], Answering]
 ) -> int:
-    """Answer each line of stdin with a line on stdout until stdin ends, in one Spark session; return the exit code.
+    """Answer each line of stdin with a line on stdout until stdin is closed, in one Spark session; return the exit
+    code.
 
     ``arguments``: the first one is the conf as JSON. It may contain settings that Spark accepts only when it starts.
     ``name``: the process's name in Spark and in its scratch directory.
-    ``make``: makes the answering function from the session, the scratch directory and the secrets.
+    ``make``: creates the answering function from the session, the scratch directory and the secrets.
 
     If the session cannot be started, write ``error: …`` as one line to stderr and return REFUSED.
     """
@@ -68,6 +69,6 @@ def answer_lines(
 
 
 def end(code: int) -> None:
-    """End this process at once. The JVM has already ended, so no orderly shutdown is needed."""
+    """Exit this process at once. The JVM has already exited, so no orderly shutdown is needed."""
     sys.stderr.flush()
     os._exit(code)

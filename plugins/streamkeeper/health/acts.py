@@ -23,7 +23,7 @@ class Act(Enum):
     START = "start"
     """Start the current release from its checkpoint, because the previous driver has provably terminated."""
     CARRY_ON = "carry-on"
-    """Continue an open operation, because its process or DAG run has provably ended."""
+    """Continue an open operation, because the process or DAG run that executed it has provably terminated."""
     BACK_UP = "back-up"
     """Take a snapshot."""
 
@@ -34,9 +34,9 @@ class PlannedAct(msgspec.Struct, frozen=True, kw_only=True):
     act: Act
     """The kind of action."""
     key: str
-    """The incident that it belongs to, as ``rule/query``."""
+    """The incident that the action belongs to, as ``rule/query``."""
     reason: str
-    """Why it is taken, as a clause."""
+    """Why the action is taken, as a clause."""
     query: str = ""
     """The query of a backup; empty for an action on the whole job."""
 
@@ -53,7 +53,7 @@ def decide_acts(
 
     ``look``: the facts that this pass of the watch has collected about the job.
     ``symptoms``: the problems that the rules found in these facts.
-    ``done``: ``PlannedAct.name`` of an action -> the times at which it was taken in the last hour.
+    ``done``: ``PlannedAct.name`` of an action -> the times at which the action was taken in the last hour.
     ``now``: the current time.
     """
     found = list(symptoms)

@@ -1,4 +1,4 @@
-"""Rules about the driver process: whether it is alive, how often it restarted, and with which error it ended."""
+"""Rules about the driver process: whether it is alive, how often it restarted, and with which error it terminated."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ DELAY_RULE = "lag-seconds"
 RESTARTS_S = 3600.0
 LONGEST_ERROR = 700
 _USED_UP = ("restarts", "used up")
-"""Words in the sentence that the first versions stored, without a cause, when all restarts were used up."""
+"""Words in the error sentence that the first versions of Streamkeeper stored, without a cause, when all restarts were
+used up.
+"""
 _KINDS = {
     Cause.DEPENDENCY: (Fault.SINK_DOWN, Fault.STORE_LOST, Fault.SOURCE_DOWN),
     Cause.CAPACITY: (Fault.DISK_FULL, Fault.OUT_OF_MEMORY),
 }
-"""Restart cause -> the faults that it can mean. The first one applies if the error text fits none of them."""
+"""Restart cause -> the faults that it can mean. If the error text fits none of these faults, the first one applies."""
 
 
 def told_cause(look: JobLook) -> Cause | None:
-    """Return the recorded cause why the driver ended or waits. If none is recorded, for instance because an older
-    version of Streamkeeper recorded none, return the cause that the driver's exit code indicates.
+    """Return the recorded reason why the driver terminated or waits. If no reason is recorded, for instance because an
+    older version of Streamkeeper recorded none, return the reason that the driver's exit code indicates.
 
-    Return None if no exit code is recorded either, or if the code indicates an intended end or an unspecific failure.
+    Return None if no exit code is recorded either, or if the code indicates an intended exit or an unspecific failure.
     """
     end = look.driver.exit
     recorded = next((cause for cause in Cause if cause.value == look.driver.cause), None)
@@ -42,8 +44,8 @@ def told_cause(look: JobLook) -> Cause | None:
 
 
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
-    """Return the kind of fault and the error text of each query that has a known kind of fault, by query name. The
-    entry for the whole job has an empty name.
+    """Return the kind of fault and the error text of each query whose error has a recognised kind of fault, by query
+    name. The entry for the whole job has an empty name.
     """
     driver, facts = look.driver, look.facts
     queries = driver.status.queries.items() if driver.status is not None else ()
@@ -68,7 +70,7 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
 
 
 def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
-    """Return a function with which a rule finds errors of one kind.
+    """Return the search function of a rule that finds errors of one kind.
 
     ``fault``: the kind of error; ``sentence``: what such an error means, for a person.
     """
@@ -118,7 +120,9 @@ def _looping(look: JobLook, most: float) -> Found:
 
 
 def _used_up(look: JobLook) -> bool:
-    """Whether the supervisor gave up: it was not killed, and no permanent cause forbade a restart."""
+    """Whether the supervisor gave up restarting the driver: the supervisor was not killed, and no permanent cause
+    forbade a restart.
+    """
     assert look.driver.exit is not None
     # An end by a signal has no cause. Records of the first versions have no causes at all, only this sentence.
     matches = all(word in look.driver.exit.error for word in _USED_UP)
@@ -144,8 +148,9 @@ def _frozen(look: JobLook, longest_s: float) -> Found:
 
 
 def _frozen_in_part(look: JobLook, longest_s: float) -> Found:
-    """Find stopped processes of a driver that still reports: usually the supervisor, which then could not restart
-    it."""
+    """Find a driver that still reports although some of its processes are stopped (frozen). The stopped process is
+    usually the supervisor, which then could not restart the driver.
+    """
     if should_run(look) and look.driver.life is Life.ALIVE and look.driver.frozen and look.frozen_s >= longest_s:
         stopped = f"processes of its driver have been stopped for {tell_span(look.frozen_s)} ({look.driver.why})"
         yield "", f"{stopped}, but it still reports"
@@ -184,7 +189,9 @@ def _lost(look: JobLook, longest_s: float) -> Found:
 
 
 def _stuck(look: JobLook, longest_s: float) -> Found:
-    """Find an operation whose carrier is alive and that has replaced the driver, while no driver has reported since."""
+    """Find an operation that is replacing the driver and whose carrier is alive, while no driver has reported for at
+    least the limit.
+    """
     operation = look.facts.operation
     finished = look.driver.exit is not None and look.driver.exit.state is DriverState.FINISHED
     if operation is None or not look.facts.wanted or finished or not is_handed_over(look):
@@ -200,7 +207,9 @@ def _stuck(look: JobLook, longest_s: float) -> Found:
 
 
 def _owner_unproven(look: JobLook, _: float) -> Found:
-    """Find a checkpoint version that a driver with a stated termination may still write: a start would be refused."""
+    """Find a checkpoint version that a driver may still write, because that driver's termination was only stated by a
+    person and not proven. A start would be refused.
+    """
     if is_gone(look):
         for query, checkpoint in sorted(look.checkpoints.items()):
             if checkpoint.unproven:

@@ -10,7 +10,9 @@ from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.watch.health import JobLook, Symptom, Urgency
 
 Found = Iterator[tuple[str, str]]
-"""Pairs of query and cause. An empty query means the whole job; the cause is one sentence with its evidence."""
+"""Pairs of query and cause. An empty query name means the whole job; the cause is one sentence that includes its
+evidence.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +20,19 @@ class Rule:
     """One health rule, with its threshold, its advice and its search for problems."""
 
     id: str
-    """Its name in incidents, in alerts and in the ``health`` setting of a job."""
+    """The rule's name in incidents, in alerts and in the ``health`` setting of a job."""
     severity: Urgency
     """Whether a finding pages a person, opens a ticket, or is only shown."""
     default: float | None
-    """Its threshold in ``unit``; None for a rule without one, or with one from another setting."""
+    """The rule's default threshold in ``unit``; None if the rule has no threshold, or takes it from another setting."""
     unit: str
     """The unit of the threshold; empty for a rule without a threshold."""
     action: str
     """The advice, with ``{job}``, ``{query}``, ``{series}`` (``job/query``) and ``{instance}``."""
     heading: str
-    """The heading of its section in docs/operations/runbook.md."""
+    """The heading of the rule's section in docs/operations/runbook.md."""
     find: Callable[[JobLook, float], Found]
-    """The search: yields what it finds in an observation at a threshold."""
+    """The search function: it yields the problems that it finds in an observation at a threshold."""
 
     def symptoms(self, look: JobLook) -> Iterator[Symptom]:
         """Yield the symptoms that the rule finds in the facts collected about a job; none if the job has switched the
@@ -53,7 +55,7 @@ class Rule:
 
 
 def tell_span(seconds: float) -> str:
-    """Return a duration as text, such as 45 s, 12 min, 3.5 h or 4 days."""
+    """Return a duration as text, such as ``45 s``, ``12 min``, ``3.5 h`` or ``4 days``."""
     for size, unit in ((172_800.0, 86_400.0), (5_400.0, 3600.0), (120.0, 60.0)):
         if seconds >= size:
             name = {86_400.0: "days", 3600.0: "h", 60.0: "min"}[unit]
@@ -71,7 +73,9 @@ def is_handed_over(look: JobLook) -> bool:
 
 
 def should_run(look: JobLook) -> bool:
-    """Whether a driver must be running now: the job is not stopped, not FINISHED, and not being handed over."""
+    """Whether a driver must be running now: the job is not stopped, not FINISHED, and not being handed over
+    (``is_handed_over``).
+    """
     finished = look.driver.exit is not None and look.driver.exit.state is DriverState.FINISHED
     return look.facts.wanted and not finished and not is_handed_over(look)
 

@@ -21,7 +21,7 @@ GIB = 2**30
 
 
 def _driver_now(look: JobLook) -> float | None:
-    """Return the time of the driver's last report by the driver's clock, seconds since 1970; None without one.
+    """Return the time of the driver's last report by the driver's clock, in seconds since 1970; None without a report.
 
     Times that a driver reports are compared only with the driver's clock.
     """
@@ -53,7 +53,7 @@ def _stalled(look: JobLook, times: float) -> Found:
 
 
 def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Callable[[JobLook, float], Found]:
-    """Return a search for queries with a signal, in seconds, at or above the threshold.
+    """Return the search function of a rule for queries with a signal, in seconds, at or above the threshold.
 
     ``value``: reads the signal; ``sentence``: the cause, with one ``{}`` for the signal.
     """
@@ -68,7 +68,7 @@ def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Call
 
 
 def _newest_batches(look: JobLook, query: str, now: QuerySignals) -> list[QuerySignals]:
-    """Return the newest ``TYPICAL_BATCHES`` batches of a query, oldest first; none if fewer batches are known."""
+    """Return the newest ``TYPICAL_BATCHES`` batches of a query, oldest first; empty if fewer batches are recorded."""
     known = {signals.batch: signals for signals in (*(point.signals for point in look.history.get(query, ())), now)}
     newest = [known[batch] for batch in sorted(known)[-TYPICAL_BATCHES:]]
     return newest if len(newest) == TYPICAL_BATCHES else []
@@ -89,7 +89,9 @@ def _longer_than_trigger(look: JobLook, times: float) -> Found:
 
 
 def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...]:
-    """Return the points of the newest ``over_s`` seconds of a query; none if the history is shorter or has too few."""
+    """Return the history points of the newest ``over_s`` seconds of a query; empty if the history covers a shorter time
+    or has too few points.
+    """
     points = look.history.get(query, ())
     if not points:
         return ()

@@ -1,4 +1,4 @@
-"""All health rules, and which findings are effects of which other ones."""
+"""All health rules, and which findings are only effects of other findings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PERMANENT = frozenset(
 
 
 def find_symptoms(look: JobLook, *, but: frozenset[str] = frozenset()) -> tuple[Symptom, ...]:
-    """Return the problems of a job, the worst first. Problems that another found problem causes are left out.
+    """Return the problems of a job, the worst first. A problem that is caused by another found problem is left out.
 
     ``but``: ids of rules to leave out.
     """
@@ -83,7 +83,7 @@ def _explains(cause: Symptom, effect: Symptom) -> bool:
 
 
 def find_rule(name: str) -> Rule:
-    """Return the rule with this id; raises InvalidInput, with the nearest known id, if there is none."""
+    """Return the rule with this id. Raises InvalidInput, which names the most similar id, if there is no such rule."""
     if name not in _BY_ID:
         meant = nearest(name, _BY_ID)
         hint = f"perhaps {meant}" if meant else f"use one of {', '.join(sorted(_BY_ID))}"
@@ -92,7 +92,8 @@ def find_rule(name: str) -> Rule:
 
 
 def check_thresholds(job: str, thresholds: Mapping[str, object]) -> dict[str, float | None]:
-    """Check the thresholds that a job sets, and return them by rule; None for a rule that the job switches off.
+    """Check the thresholds that a job sets, and return them by rule. The value is None for a rule that the job switches
+    off.
 
     Raises InvalidInput for an unknown rule, for a threshold that is not a finite number of at least 0, and for a
     threshold of a rule that accepts none.

@@ -1,6 +1,7 @@
-"""The kind of fault of a recorded error. Drivers store it; for records of older versions it is inferred from the text.
+"""Determines the kind of fault of a recorded error. Drivers record the kind; for records of older versions it is
+inferred from the error text.
 
-Text is never parsed if the driver has stored a kind, because a job's own error may contain any words.
+Text is never parsed if the driver has recorded a kind, because a job's own error may contain any words.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
         r"|could not translate host|terminating connection|connection timeout expired|database is locked",
     ),
 )
-"""Kind of fault -> the texts that show it; the declarations of sources add theirs."""
+"""Kind of fault -> the texts that indicate it. The declarations of sources add their own texts."""
 
 
 def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault | None:

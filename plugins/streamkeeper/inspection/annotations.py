@@ -1,4 +1,5 @@
-"""Normalises type annotations, so that evaluated ones and strings (by the ``__future__`` import) are equal.
+"""Normalises type annotations, so that evaluated annotations equal those that the ``__future__`` import keeps as
+strings.
 
 The difference between the two matters only to code that reads annotations; for such code ``reading`` adds them
 unchanged.
@@ -21,13 +22,13 @@ from streamkeeper.inspection.bytecode import JUMPS, instructions, start_of_value
 _KEPT_AS_TEXTS = 0x1000000
 """Python's flag for code that keeps annotations as strings (``CO_FUTURE_ANNOTATIONS``)."""
 _ANNOTATED, _CLOSES_OVER = 4, 8
-"""Flags of ``MAKE_FUNCTION``."""
+"""Flags of ``MAKE_FUNCTION``: the function has annotations, or the function has a closure."""
 _MOST_TEXTS = 3
-"""The deepest nesting of strings in strings that occurs in practice."""
+"""The limit on how deeply strings are nested in string annotations; deeper nesting does not occur in practice."""
 
 
 class _Unknown(Exception):
-    """An annotation has a form that is not normalised."""
+    """Raised if an annotation has a form that is not normalised."""
 
 
 def flags_of(code: CodeType) -> int:
@@ -137,7 +138,7 @@ def _local_annotations(steps: Sequence[dis.Instruction]) -> Iterator[tuple[int, 
 
 
 def _written(steps: Sequence[dis.Instruction]) -> list[Any]:
-    """Return names and annotations alternately, with each annotation as nested lists."""
+    """Return the names and the annotations as an alternating list, with each annotation as nested lists."""
     [(_, parts)] = _stack(steps)
     return [part if number % 2 == 0 else _opened(part) for number, part in enumerate(parts)]
 
@@ -173,7 +174,7 @@ def _constant(found: Any) -> list[Any]:
 
 
 def _opened(part: Any) -> Any:
-    """Replace a string annotation by the expression in it."""
+    """Return a string annotation as the expression that the string contains."""
     for _ in range(_MOST_TEXTS):
         if part[:2] != ["constant", "str"]:
             break

@@ -1,8 +1,9 @@
 """Determines which columns of its batch a sink's function uses, by following the function's syntax.
 
-It gives two answers. The columns that the function may use as a key, a route or a unit are those that it names, or all
-columns once a whole row goes where it cannot be followed (a table, a view, a library, a connection). The columns that
-it certainly reads are those read for every batch with rows, so that the function fails without such a column.
+There are two results. The first is the set of columns that the function may use as a key, a route or a unit: the
+columns that it names, or all columns once a whole row is passed to something that cannot be followed (a table, a view,
+a library, a connection). The second is the set of columns that it certainly reads: those read for every batch with
+rows, so that the function fails without such a column.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from streamkeeper.inspection.own_code import OwnCode
 
 _MOST_CALLS, _DEEPEST = 200, 12
 _LETS_FAIL = frozenset({"begin", "closing", "connect", "cursor", "open", "transaction"})
-"""Context managers that do not suppress an error."""
+"""Context managers that let an error pass instead of suppressing it."""
 
 
 class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,7 @@ def columns_of_function(function: object, own: OwnCode) -> BatchColumns:
 
 
 class _Walk(BatchExpressions):
-    """Follows calls and statements."""
+    """A walk over the code of a sink's function that follows calls and statements."""
 
     def __init__(self, own: OwnCode) -> None:
         super().__init__(own)
@@ -79,7 +80,9 @@ class _Walk(BatchExpressions):
         self._inside: list[ast.AST] = []
 
     def call(self, called: Value, arguments: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
-        """Call a function of the job's own; values passed to any other function are no longer followed."""
+        """Return the result of a call. A function of the job's own is followed; values passed to any other function are
+        no longer followed.
+        """
         named = named or {}
         match called:
             case Local(node=node, scope=scope):
@@ -145,7 +148,9 @@ class _Walk(BatchExpressions):
         return self.known(by_name[name]) if name in by_name else UNKNOWN
 
     def joined(self, values: Sequence[Value]) -> Value:
-        """Return one value for a variable that may have any of these; rows of values of different kinds are lost."""
+        """Return one value for a variable that may have any of the given values. If the values are of different kinds,
+        their rows are no longer followed.
+        """
         found = values[0]
         for value in values[1:]:
             joined = either(found, value)
@@ -156,11 +161,11 @@ class _Walk(BatchExpressions):
         return found
 
     def block(self, statements: Sequence[ast.stmt], scope: Scope) -> bool:
-        """Follow statements in order; return whether they end the function or the iteration of a loop."""
+        """Follow statements in order; return whether they leave the function or the current iteration of a loop."""
         return any(self.statement(each, scope) for each in statements)
 
     def statement(self, node: ast.stmt, scope: Scope) -> bool:
-        """Follow one statement; return whether it ends the block, so that the next statement is not reached."""
+        """Follow one statement; return whether it leaves the block, so that the next statement is not reached."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 found = self.value(value, scope)
@@ -209,7 +214,9 @@ class _Walk(BatchExpressions):
         return False
 
     def _maybe(self, statements: Sequence[ast.stmt], scope: Scope) -> bool:
-        """Follow a block that some batches do not reach."""
+        """Follow a block that some batches do not reach; return whether the block leaves the function or the current
+        iteration of a loop.
+        """
         before = dict(scope.variables)
         with self.during(sure=False):
             ends = self.block(statements, scope)

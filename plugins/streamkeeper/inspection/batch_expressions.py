@@ -1,4 +1,6 @@
-"""Follows the batch through the expressions of a sink's function: one class, which ``batch_columns`` completes."""
+"""Follows the batch through the expressions of a sink's function. The module has one class, which ``batch_columns``
+completes with calls and statements.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ class BatchExpressions:
             self.reads.setdefault(name, f"{self.file}:{getattr(node, 'lineno', 0)}")
 
     def known(self, found: object) -> Value:
-        """Return the value that stands for a Python object of this process. Strings in the object are recorded as names
+        """Return the value that stands for a Python object of this process. Record the strings in the object as names
         that the function may use.
         """
         if isinstance(found, CellType):
@@ -140,8 +142,8 @@ class BatchExpressions:
         return Local(node, scope)
 
     def children(self, node: ast.AST, scope: Scope) -> Value:
-        """Evaluate every part of an expression of a kind that the walk does not know, and stop following the values of
-        the parts. Return UNKNOWN.
+        """Evaluate every part of an expression of an unsupported kind, and stop following the values of the parts.
+        Return UNKNOWN.
         """
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
@@ -183,7 +185,9 @@ class BatchExpressions:
                 return self.children(node, scope)
 
     def arguments(self, nodes: Iterable[ast.expr], scope: Scope) -> Iterator[Value]:
-        """Yield the values of a call's arguments. An unpacked list with known elements yields one value per element."""
+        """Yield the values of a call's arguments. An unpacked list whose elements are known yields one value per
+        element.
+        """
         for node in nodes:
             if not isinstance(node, ast.Starred):
                 yield self.value(node, scope)
@@ -228,7 +232,7 @@ class BatchExpressions:
                 return self.opaque(holder)
 
     def _held(self, found: object, name: str) -> Value:
-        """Return an attribute of an object, from the object or its class, without running code to read it."""
+        """Return the value of an object's attribute, read from the object or its class without running any code."""
         held = getattr(found, "__dict__", {})
         if name in held:
             is_bound = isinstance(held[name], staticmethod | classmethod | property)

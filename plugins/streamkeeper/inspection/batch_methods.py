@@ -1,4 +1,4 @@
-"""The effects of Spark's methods and functions on a batch's columns; other methods are unknown."""
+"""The effects of Spark's methods and functions on a batch's columns; all other methods count as unknown."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def _in_column(walk: BatchExpressions, value: Value, *, literal: bool = False) -
 
 
 def _star(walk: BatchExpressions, text: str) -> None:
-    """Record the use of all columns at once, of which a hash may be a key; the payload of a message is no such use."""
+    """Record the use of all columns at once, because a hash of all columns may be a key. All columns as the payload of
+    a message are not recorded.
+    """
     if _STAR.search(_COUNTED.sub("", text)) and not walk.payload and not _PAYLOAD.search(text):
         walk.every_column = True
         walk.lose(walk.frame or Frame())
@@ -139,7 +141,7 @@ def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: as
 
 
 def method(walk: BatchExpressions, holder: Value, name: str, node: ast.Call, scope: Scope) -> Value | None:
-    """Return the result of a method call; None if this module does not know the method of that object.
+    """Return the result of a method call; None if this module does not describe the method of that object.
 
     ``walk``: the walk over the job's code.
     ``holder``: the object on which the method is called.
@@ -174,7 +176,7 @@ def _all(node: ast.Call) -> list[ast.expr]:
 def _columns(
     walk: BatchExpressions, frame: Frame, nodes: Iterable[ast.expr], scope: Scope, *, texts: bool, read: bool = True
 ) -> bool:
-    """Follow arguments that name columns of the frame; return whether one is a plain ``*``.
+    """Follow arguments that name columns of the frame; return whether one of them is a plain ``*``.
 
     ``walk``: the walk.
     ``frame``: the frame.
@@ -192,7 +194,7 @@ def _columns(
 
 
 def _column(walk: BatchExpressions, frame: Frame, value: Value, node: ast.AST, *, texts: bool, read: bool) -> bool:
-    """Return whether a value used as a column means all columns, and record the columns that it reads.
+    """Record the columns that a value reads when it is used as a column. Return whether the value means all columns.
 
     ``walk``: the walk over the job's code.
     ``frame``: the frame on which the method is called.
@@ -218,7 +220,7 @@ def _column(walk: BatchExpressions, frame: Frame, value: Value, node: ast.AST, *
 
 
 def select(walk: BatchExpressions, frame: Frame, node: ast.expr, names: Value) -> Frame:
-    """Return the frame ``batch[["a", "b"]]``."""
+    """Return the frame that ``batch[["a", "b"]]`` produces."""
     _column(walk, frame, names, node, texts=True, read=True)
     return Frame(whole=False, firm=False, all_rows=frame.all_rows)
 
@@ -309,7 +311,7 @@ def _with_columns(walk: BatchExpressions, frame: Frame, name: str, node: ast.Cal
 
 
 def _joined(walk: BatchExpressions, frame: Frame, node: ast.Call, scope: Scope) -> Frame:
-    """Return the join with another frame, whose columns are unknown here or have other names."""
+    """Return the join with another frame. The other frame's columns are unknown here, or have other names."""
     whole, every = frame.whole, frame.all_rows and len(node.args) == 1 and not node.keywords
     with walk.during(frame=replace(frame, firm=False)):
         for value in walk.arguments(_all(node), scope):

@@ -1,4 +1,6 @@
-"""The values of expressions in a sink's function that ``batch_columns`` distinguishes by their data of the batch."""
+"""The values that expressions in a sink's function can have. ``batch_columns`` distinguishes them by what data of the
+batch they contain.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ class Frame:
     whole: bool = True
     """Whether the rows have every column of the batch, not only those that the function names."""
     made: frozenset[str] = frozenset()
-    """Columns that the function has created or dropped."""
+    """The names of columns that the function has created or dropped."""
     firm: bool = True
-    """Whether any other column that is read must come from the query."""
+    """Whether every other column that is read must come from the query."""
     all_rows: bool = True
     """Whether no row was left out, so that a batch with rows has rows here."""
 
@@ -54,7 +56,7 @@ class CollectedRow:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A string, a number or the like, whose value is known."""
+    """A string, a number or a similar constant, whose value is known."""
 
     value: Any
 
@@ -110,11 +112,11 @@ class Scope:
     """The variables of one call of a function."""
 
     function: FunctionType
-    """The function whose globals and closure complete the variables."""
+    """The function whose globals and closure provide the variables that are not local."""
     file: str
     """The file of the function."""
     variables: dict[str, Value] = field(default_factory=dict)
-    """The variables."""
+    """The values of the local variables, by name."""
     outer: Scope | None = None
     """The scope of the enclosing function."""
     returned: list[Value] = field(default_factory=list)

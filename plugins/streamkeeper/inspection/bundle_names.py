@@ -39,7 +39,9 @@ _ENDS = frozenset(
         ),
     }
 )
-"""Names by which code notices when an object ends; pandas, for example, warns if a part's whole still exists."""
+"""Names by which code notices when an object is freed; pandas, for example, warns if the object from which a part was
+taken still exists.
+"""
 _VALUES = frozenset(
     {
         *("__future__", "abc", "base64", "binascii", "bisect", "calendar", "collections", "copy", "dataclasses"),
@@ -49,14 +51,14 @@ _VALUES = frozenset(
         *("unicodedata", "urllib", "uuid", "zlib", "zoneinfo"),
     }
 )
-"""Libraries whose objects do nothing when they end: they write no file, and close and stop nothing."""
+"""Libraries whose objects have no effect when they are freed: they write no file, and close and stop nothing."""
 _EQUALITY = frozenset({"__eq__", "__hash__"})
 _ORDER = frozenset({"__eq__", "__ge__", "__gt__", "__le__", "__lt__", "__ne__", "total_ordering"})
 _CLEANS_UP = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 
 
 class _ModuleNames(NamedTuple):
-    """How the statements of one module give names their values."""
+    """The statements of one module that assign names."""
 
     statements: dict[str, list[ast.stmt]]
     """The result of ``binding_statements`` for the module."""
@@ -70,7 +72,7 @@ class BundleNames:
     ``stored``: names that a function assigns as a global, and attributes that any code assigns.
     ``defined``: names of functions.
     ``unknown``: whether a global may be changed by code that does not contain the global's name.
-    ``lifetimes``: whether code may notice when an object ends.
+    ``lifetimes``: whether code may notice when an object is freed.
     ``equality``: whether a class defines equality itself.
     ``order``: whether a class of the bundle defines comparisons, or a class of an imported library may define them.
     ``errors``: whether code may see the text of an error that Python raises.
@@ -139,7 +141,9 @@ class BundleNames:
         self.order |= name in _ORDER
 
     def keeps(self, name: str) -> bool:
-        """Whether a global or an attribute of that name keeps its first value, according to the bundle's code."""
+        """Whether, according to the bundle's code, a global or an attribute of that name is never assigned a second
+        value.
+        """
         return not self.unknown and name not in self.stored
 
     def always_has(self, names: dict[str, Any], name: str) -> bool:
@@ -147,9 +151,10 @@ class BundleNames:
         return self.keeps(name) and (name in names or hasattr(builtins, name))
 
     def origin(self, module: ModuleType, name: str, *, stores_only: bool = False) -> tuple[ModuleType, str]:
-        """Return module and name where a global is first assigned, following ``from … import`` at modules' tops.
+        """Return the module and the name in which a global is first assigned, following ``from … import`` statements at
+        the top level of modules.
 
-        The search ends at a module that changes the global. ``stores_only``: whether only an assignment counts as a
+        The search stops at a module that changes the global. ``stores_only``: whether only an assignment counts as a
         change. If not, a call of one of the object's methods counts too. Pass True for a function, because no such call
         can change a function.
         """
@@ -169,11 +174,11 @@ class BundleNames:
         return module, name
 
     def is_imported(self, module: ModuleType, name: str) -> bool:
-        """Whether a global gets its value only from a single import at the module's top."""
+        """Whether a global gets its value only from a single import at the module's top level."""
         return self.keeps(name) and self._import_of(module, name) is not None and not self._stores(module, name)
 
     def is_given(self, module: ModuleType, name: str) -> bool:
-        """Whether an import or a definition anywhere in a module assigns a name. True as well if the module's source is
+        """Whether an import or a definition anywhere in a module assigns a name. Also True if the module's source is
         unknown.
         """
         return self._own.source_of(module) is None or name in self._names_of(module).assigned
@@ -193,16 +198,16 @@ class BundleNames:
                 return None
 
     def _stores(self, module: ModuleType, name: str) -> bool:
-        """Whether a module assigns a global at its top."""
+        """Whether a module assigns a global at its top level."""
         inner = (node for each in self.statements(module, name) for node in ast.walk(each))
         return any(isinstance(node, ast.Name) and node.id == name and not _loads(node) for node in inner)
 
     def statements(self, module: ModuleType, name: str) -> list[ast.stmt]:
-        """Return the statements at a module's top that assign a global or change its content."""
+        """Return the statements at a module's top level that assign a global or change its content."""
         return self._names_of(module).statements.get(name, [])
 
     def _names_of(self, module: ModuleType) -> _ModuleNames:
-        """Return the names of a module, which is read only once."""
+        """Return the names that a module assigns. Each module is read only once."""
         if module not in self._modules:
             self._modules[module] = _read_names(self._own.source_of(module))
         return self._modules[module]

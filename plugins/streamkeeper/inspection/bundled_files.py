@@ -23,11 +23,11 @@ _CHUNK = 1 << 20
 
 
 def name_bundled_files(plan: Node, root: Path | None) -> bool:
-    """In ``plan``, make the paths of static files below ``root`` independent of ``root``. Return whether any path was
-    replaced.
+    """In ``plan``, replace the paths of static files below ``root`` by values that do not depend on ``root``. Return
+    whether any path was replaced.
 
-    No path is replaced if the query uses paths or times of files, because files at another place would then give other
-    rows.
+    No path is replaced if the query uses paths or times of files, because files in another directory would then give
+    other rows.
     """
     if root is None:
         return False
@@ -58,7 +58,7 @@ def _name(relation: Node, places: list[str]) -> bool:
 
 
 def _named(found: Any, places: list[str]) -> Tagged | None:
-    """Return the replacement of a relation's root path; None if it is outside of the bundle or cannot be read."""
+    """Return the replacement of a relation's root path; None if the path is outside of the bundle or cannot be read."""
     if not isinstance(found, Tagged) or not isinstance(found.found, str):
         return None
     path = found.found.removeprefix("file:")
@@ -75,7 +75,9 @@ def _without(text: Any, places: list[str]) -> Any:
 
 
 def _content(path: Path) -> str:
-    """Return a digest of a file, or of all files below a directory with their names; empty for too many files."""
+    """Return a digest of a file, or of all files below a directory with their names; empty if there are too
+    many files.
+    """
     digest = hashlib.sha256()
     read = 0
     try:

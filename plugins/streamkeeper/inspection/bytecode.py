@@ -1,4 +1,4 @@
-"""Reads a function's instructions, apart from the values that they load."""
+"""Reads a function's instructions separately from the values that they load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
 
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
-    """Return the instructions that have an effect, in order; a ``KW_NAMES`` has the keywords' names as argument."""
+    """Return the instructions that have an effect, in order. The argument of a ``KW_NAMES`` instruction is the names of
+    the keywords.
+    """
     found = [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _SAYS_NOTHING]
     return [
         instruction._replace(argval=code.co_consts[instruction.arg])
@@ -66,5 +68,5 @@ def start_of_value(steps: Sequence[dis.Instruction], end: int) -> int:
 
 
 def package_of(names: Mapping[str, Any]) -> str:
-    """Return the package at which relative imports start, from a function's globals."""
+    """Return the package that relative imports in a function start from, from the function's globals."""
     return str(names.get("__package__") or str(names.get("__name__", "")).rpartition(".")[0])

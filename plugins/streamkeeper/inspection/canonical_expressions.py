@@ -1,9 +1,9 @@
 """Writes expressions in a canonical form, their *meaning*, in which columns are resolved down to the sources.
 
-The meaning has the whole expression: its class and every argument, as ``inspection.plan_tree`` gives them. Only what is
-proven not to count is left out: names of columns, aliases and Python functions; the order of operands that commute;
-what follows from a session setting that has a comparison of its own; a widening that an aggregate does anyway; and
-fields of parsed JSON that no expression reads.
+The meaning includes the whole expression: its class and every argument, as ``inspection.plan_tree`` returns them. Only
+what is proven to be irrelevant is left out: names of columns, aliases and Python functions; the order of operands that
+commute; what follows from a session setting that is compared separately; a widening that an aggregate performs anyway;
+and fields of parsed JSON that no expression reads.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ELEMENTS = frozenset((name, "argument") for name in ("ArrayAggregate", "ArrayEx
 """Arrays of which only the part that a lambda function reads counts. The function tells the type of that part."""
 
 _LEAVES = frozenset({"AttributeReference", "Literal", spark_classes.LAMBDA_VARIABLE})
-"""Nodes whose meaning has no place in the code, because many lines may contain the same one."""
+"""Nodes for whose meaning no ``file:line`` is recorded, because many lines may contain the same meaning."""
 
 _WIDENED = frozenset({"Average", "Count", "Sum"})
 """Aggregates with the same result for a column and for the widened column.
@@ -66,10 +66,10 @@ _WIDENS = {
     "integer": {"long"},
     "float": {"double"},
 }
-"""Casts that lose nothing, within one kind of number."""
+"""Casts that lose nothing, each within one kind of number."""
 
 _BY_NAME = ("AvroFileFormat", "JsonFileFormat", "OrcFileFormat", "ParquetFileFormat")
-"""File formats whose columns are found by name. Their unused columns do not count."""
+"""File formats whose columns are found by name, so that their unused columns do not matter."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,10 +88,10 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Meanings:
     """The meanings of attributes found so far, by expression id. A meaning is a canonical expression.
 
-    ``of_plan``: gives the meaning of a subquery's plan.
-    ``unresolved``: the parts that could not be resolved; ``unknown``: the classes that Streamkeeper does not know.
+    ``of_plan``: returns the meaning of a subquery's plan.
+    ``unresolved``: the parts that could not be resolved; ``unknown``: the classes that Streamkeeper does not recognise.
     ``nesting``: counts how deep expressions and plans are nested in each other.
-    ``written``: the ``file:line`` of each meaning, if known, for expressions with arguments or an alias.
+    ``written``: the ``file:line`` of each meaning, if recorded, for expressions with arguments or an alias.
     ``function_names``: the name of each Python function, by the number that stands for the function in meanings.
     """
 
@@ -324,7 +324,7 @@ class Meanings:
         return f"lambda({', '.join(shown)}: {body})"
 
     def _field(self, node: Node) -> str:
-        """Return a field by its name and type, without its position and the other fields."""
+        """Return the text of a field with its name and type, but without its position and the other fields."""
         kind = field_type(node)
         return self._whole(node) if kind is None else f"{self.place(node)}:{type_text(kind)}"
 
@@ -368,8 +368,8 @@ class Meanings:
 
 
 def _read_by_name(node: Node, key: str) -> bool:
-    """Whether an argument is the schema of static files whose columns are found by name. Used columns tell their
-    types.
+    """Whether an argument is the schema of static files whose columns are found by name. Such a schema is left out,
+    because the used columns include their types.
     """
     return (
         node.name == "HadoopFsRelation"
@@ -391,9 +391,9 @@ def _struct_field(name: str) -> str:
 
 
 def _zoned(cast: Node) -> bool:
-    """Whether a cast may depend on a time zone: from or to a time, a date or a text.
+    """Whether a cast may depend on a time zone: to a time, date or string, where one side is a timestamp or a date.
 
-    Also true if the type of the input is not given but only follows from other expressions.
+    Also true for such a target if the type of the input is nested, or if it only follows from other expressions.
     """
     target = type_text(cast.fields["dataType"])
     source = type_of(cast.children[0]) or "timestamp"

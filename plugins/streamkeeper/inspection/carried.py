@@ -1,9 +1,9 @@
 """Finds the Python functions below deduplications whose results are only carried through, and are not in the state.
 
 The state of a deduplication contains its keys and their expiry times; the order of a key's rows decides which row is
-emitted. A function below it therefore matters if a key, a filter, a join, a watermark or anything else is computed from
-the function's result. The walked plan is read from the top downward. Below every other operator, and below an unknown
-node, every function matters.
+emitted. A function below a deduplication therefore matters if a key, a filter, a join, a watermark or anything else is
+computed from the function's result. The plan is read from the top downward. Below every other operator, and below an
+unknown node, every function matters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_tree import Node, values_in
 
 _PASSES = frozenset({"CollectMetrics", "ResolvedHint", "SubqueryAlias"})
-"""Nodes that pass rows on in their order. Nodes that repartition are not among them: these sort by all columns."""
+"""Nodes that pass rows on in their order. Nodes that repartition are not among them, because they sort by
+all columns.
+"""
 
 _COUNTS = frozenset({*spark_classes.DEDUPLICATES, spark_classes.WATERMARK})
 

@@ -36,9 +36,11 @@ _WITHOUT_EVENTS = (
     ("os", "mkfifo"),
     ("os", "mknod"),
 )
-"""Module and name of the functions that change something without an event, and so are wrapped."""
+"""Module and name of the functions that change something without raising an audit event, and that are therefore
+wrapped.
+"""
 _NAME = "_streamkeeper_clone_guard"
-"""The attribute of ``sys`` that has the worker's single guard."""
+"""The attribute of ``sys`` that holds the worker's single guard."""
 
 
 class EffectInClone(BaseException):
@@ -98,7 +100,7 @@ class _Guard:
             raise EffectInClone(f"{event} {target}")
 
     def watches(self, frame: Any) -> bool:
-        """Whether what a frame does now belongs to the clone's task, and not to Spark's own code."""
+        """Whether the current action of a frame belongs to the clone's task, and not to Spark's own code."""
         return self.armed and self.task == _task() and not self.is_of_spark(frame)
 
     def is_of_spark(self, frame: Any) -> bool:
@@ -127,7 +129,9 @@ class _Guard:
 
 
 def _whole(arguments: Any, path: int, folder: Any) -> Any:
-    """Return a path completed by its directory, if it is a name in an open directory as in shutil.rmtree."""
+    """Return a complete path. If the path is only a name in an open directory, as in ``shutil.rmtree``, the directory
+    is put in front of it.
+    """
     opened = arguments[folder] if folder is not None and folder < len(arguments) else -1
     if not isinstance(opened, int) or opened < 0 or isinstance(arguments[path], int):
         return arguments[path]

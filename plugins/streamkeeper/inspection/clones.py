@@ -1,4 +1,4 @@
-"""Clones of queries: a clone reads the same rows as the query, and changes nothing outside of its scratch space.
+"""Clones of queries. A clone reads the same rows as the query, and changes nothing outside of its scratch space.
 
 ``docs/internals/clones.md`` lists the possible effects of each source, sink and function of a clone, and what prevents
 them.

@@ -1,12 +1,12 @@
 """A digest of a Python function: its code, its closure, and everything of the job's own that it can reach.
 
-The digest covers all that the function reaches. Each object is hashed by value, or known to reach nothing further
-(``inert``), or opaque, which the digest records. If code may reach files or modules of the bundle by unknown names, all
-of these are hashed.
+The digest covers all that the function reaches. Each object is either hashed by value, or listed as one that reaches
+nothing further (``inert``), or opaque, which the digest records. If code may reach files or modules of the bundle by
+names that are not fixed, all of these are hashed.
 
 The digest is equal in every process, for any hash seed and location of the code. Line numbers, comments, formatting and
 docstrings matter only if the code reads them. Code of libraries is hashed by name, because the release's environment
-has the versions. Everything outside of the bundle (files, services, the time of day) is not part of the code.
+fixes the versions. Everything outside of the bundle (files, services, the time of day) is not part of the code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from streamkeeper.inspection.routing import Routing
 from streamkeeper.model.manifests.manifest import LOCAL_NAMES, REWRITTEN, UNREADABLE
 
 _ROUTING_VERSION = 2
-"""The version of routing digests, raised when they leave out less: an older digest must not equal one with more."""
+"""The version of routing digests. It is raised when the digests cover more of the code, because a digest of an older
+version must not equal one that covers more.
+"""
 
 
 class NormalForms(NamedTuple):
@@ -38,9 +40,9 @@ class NormalForms(NamedTuple):
     """
 
     renamed: str
-    """The digest without the names of local variables (``local_names``)."""
+    """The digest that ignores the names of local variables (``local_names``)."""
     rewritten: str
-    """The digest of the function's behaviour, however the function is written (``normal_code``)."""
+    """The digest of the function's behaviour, which ignores how the function is written (``normal_code``)."""
 
 
 class CodeDigest:
@@ -52,8 +54,8 @@ class CodeDigest:
         self._bundle: BundleNames | None = None
 
     def of(self, function: object) -> str:
-        """Return the ``sha256`` of a function in hex. If the digest does not cover all that the function's code can
-        reach, return ``unreadable:<sha256>``.
+        """Return the ``sha256`` of a function in hex. If the function's code can reach something that the digest does
+        not cover, return ``unreadable:<sha256>``.
         """
         return self.read(function)[0]
 
@@ -78,7 +80,10 @@ class CodeDigest:
         return NormalForms("" if seen else f"{LOCAL_NAMES}{digest}", self._rewritten(function, renamed.met))
 
     def _rewritten(self, function: object, met: Met) -> str:
-        """Return the digest in normal form, empty if it is not proven; ``met``: what the walk over the code met."""
+        """Return the digest of the normal form; empty if the normal form is not proven to do the same.
+
+        ``met``: what the walk over the code has met.
+        """
         if self._bundle is None:
             self._bundle = BundleNames(self.own)
         lifetimes = self._bundle.lifetimes or met.foreign or met.reach >= Reach.ENVIRONMENT

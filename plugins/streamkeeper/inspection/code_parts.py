@@ -47,7 +47,7 @@ class NotPlain(Exception):
 
 
 class CodeParts:
-    """The parts of the job's code that each function reaches, by the function's digest."""
+    """The parts of the job's code that each function reaches, by the digest of the function."""
 
     def __init__(self, own: OwnCode) -> None:
         self.texts = SourceTexts(own)
@@ -60,8 +60,8 @@ class CodeParts:
     def of(self, functions: Mapping[str, str]) -> tuple[dict[str, CodePart], dict[str, tuple[str, ...]]]:
         """Return the parts of all given functions by name, and for each function the names of its parts.
 
-        ``functions``: the digest of each function, by the function's name. The result leaves out functions without
-        known parts. The texts of the parts are included up to a total size; further parts have no text.
+        ``functions``: the digest of each function, by the function's name. The result leaves out functions whose parts
+        were not stored. The texts of the parts are included up to a total size; further parts have no text.
         """
         parts: dict[str, CodePart] = {}
         reached = {}
@@ -77,7 +77,7 @@ class CodeParts:
 
 
 def _named(name: str, part: CodePart, parts: dict[str, CodePart]) -> str:
-    """Store a part, and return its name there; different parts of the same name get numbers."""
+    """Store a part, and return the name under which it is stored. Different parts of the same name get numbers."""
     key, number = name, 1
     while key in parts and parts[key] != part:
         number += 1
@@ -106,7 +106,7 @@ class Recording(Reading):
         return found
 
     def _note(self, name: str, text: str, written: Written | None = None, *, beside: bool = False) -> None:
-        """Record a part by its text, unless it is under the name of a secret."""
+        """Record a part by its text, unless its name is that of a secret."""
         if self._hidden or names_secret(name.rpartition(".")[2]):
             return
         self._add(
@@ -121,7 +121,7 @@ class Recording(Reading):
         )
 
     def _note_written(self, name: str, written: Written, *, beside: bool = False) -> None:
-        """Record a part by its source."""
+        """Record a part by its source code."""
         text = _bounded(written.text)
         lines = written.lines if text else ()
         part = CodePart(digest=_sha256(written.bare), text=text, place=written.place, lines=lines, beside=beside)
@@ -169,13 +169,13 @@ class Recording(Reading):
                 self._note_value(f"{name}.{key}", key, value, around, written)
 
     def _note_value(self, name: str, key: str, value: Any, around: str = "", written: Written | None = None) -> None:
-        """Record a plain value, unless the text around it already contains it.
+        """Record a plain value, unless the text that contains it already shows it.
 
-        ``name``: the name under which it is recorded.
-        ``key``: the last part of the name. The value is left out if this names a secret.
+        ``name``: the name under which the value is recorded.
+        ``key``: the last part of the name. If it is the name of a secret, the value is left out.
         ``value``: the value.
-        ``around``: the text around it.
-        ``written``: where the text is written, if known.
+        ``around``: the text that may contain the value.
+        ``written``: where the text is written, if recorded.
         """
         if self._hidden or names_secret(key):
             return
@@ -277,7 +277,8 @@ class Recording(Reading):
 
 
 def plain_text(value: Any) -> str:
-    """Return a value's whole content in Python's notation; raises NotPlain if that is impossible or too long.
+    """Return a value's whole content in Python's notation. Raises NotPlain if that is impossible or the text is too
+    long.
 
     Values under the name of a secret are left out.
     """

@@ -55,9 +55,11 @@ _HADOOP_TUNING = (
     "parquet.page.size",
 )
 _HADOOP_MEANING = ("fs.s3a.bucket.", "fs.s3a.endpoint")
-"""The exceptions from ``_HADOOP_TUNING``: another endpoint is another store."""
+"""Exceptions from ``_HADOOP_TUNING``: settings that can change results, because another endpoint is another store."""
 _SET_IN_HADOOP = r"^(parquet|orc|avro|mapreduce\.input\.pathFilter|io\.compression\.codecs|textinputformat)\b.*"
-"""Settings that readers take from Hadoop's configuration, which a job's code may change outside the session."""
+"""Settings that readers take from Hadoop's configuration, which a job's code may change without the
+session's settings.
+"""
 _SPARKS_OWN = re.compile(
     r"spark\.(app|archives|driver|executor|files|home|jars|kafka|kubernetes|local|log|master|plugins|port|pyspark"
     r"|python|r|rdd|repl|serializer|shuffle|submit|ui|yarn)\b.*"
@@ -69,8 +71,8 @@ _JAVA_MEANING = re.compile(r"-D(?:user\.(?:timezone|language|country|region|vari
 def read_confs(spark: SparkSession) -> dict[str, str]:
     """Return every relevant setting: the settings in ``ALWAYS``, and all others that are set to a non-default value.
 
-    Values are as Spark reads them (``TRUE`` is ``true``, ``1m`` is 60000), under Spark's current key. Settings outside
-    Spark SQL are given as a hash, and settings under the name of a secret are left out.
+    Values are given as Spark interprets them (``TRUE`` is ``true``, ``1m`` is 60000), under Spark's current key.
+    Settings outside Spark SQL are given as a hash, and settings under the name of a secret are left out.
     """
     state: Any = spark._jsparkSession.sessionState().conf()
     jvm: Any = spark._jvm
@@ -95,7 +97,7 @@ def _effective(known: Any, state: Any, key: str, setting: str | None) -> tuple[s
 
 
 def _text(value: Any) -> str | None:
-    """Return Spark's typed value as text, for a Scala ``Option`` its content."""
+    """Return Spark's typed value as text. For a Scala ``Option``, return the content of the option."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -106,7 +108,7 @@ def _text(value: Any) -> str | None:
 
 
 def _hidden(key: str, default: str | None) -> bool:
-    """Whether a setting unknown to Spark, for example of a catalog, may contain a secret."""
+    """Whether a setting that Spark does not define, for example one of a catalog, may contain a secret."""
     return default is None and key not in ALWAYS and is_secret(key)
 
 
@@ -123,7 +125,8 @@ def _hadoop(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[tuple[
 
 
 def _beside(jvm: Any, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the job's own settings, the files of its additional code, and Java's time zone and language.
+    """Yield further settings: the job's own settings, the files of its additional code, and Java's time zone and
+    language.
 
     The files are given by name only, because every start copies them to another place.
     """

@@ -15,8 +15,8 @@ class NotConstant(Exception):
 
 
 def constant_value(node: ast.expr, module: ModuleType, bundle: BundleNames) -> Any:
-    """Return the value of an expression in ``module`` if the value is the same in every process; else raise
-    NotConstant.
+    """Return the value of an expression in ``module`` if the value is the same in every process. Raises NotConstant
+    otherwise.
     """
     inner = lambda each: constant_value(each, module, bundle)  # noqa: E731
     match node:

@@ -1,4 +1,4 @@
-"""Runs one batch of the real query on a clone of its checkpoint, with its output diverted."""
+"""Runs one batch of the real query on a clone of its checkpoint, with its output diverted from the real sink."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Diverted(msgspec.Struct, frozen=True, kw_only=True):
 
     ``fault``: the error of the run; None without an error.
     ``rows``: the number of input rows of each finished batch, by batch number.
-    ``ended``: whether the run ended within the time limit.
+    ``ended``: whether the run finished within the time limit.
     """
 
     fault: RunFault | None = None
@@ -58,12 +58,12 @@ class Diverted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _OneIsEnough(Exception):
-    """Ends a run before its second batch is executed."""
+    """Raised to stop a run before its second batch is executed."""
 
 
 def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run the planned batch. If no batch is planned, run one batch with all new input. Errors are in the result; none
-    is raised.
+    """Run the planned batch. If no batch is planned, run one batch with all new input. Errors are returned in the
+    result; none is raised.
 
     The trigger is ``once``, because ``availableNow`` would continue with further batches.
     """
@@ -71,8 +71,8 @@ def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted
 
 
 def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run the planned batch. If no batch is planned, run one batch within the sources' limits. Errors are in the
-    result; none is raised.
+    """Run the planned batch. If no batch is planned, run one batch within the sources' limits. Errors are returned in
+    the result; none is raised.
 
     The trigger is ``availableNow``, because ``once`` would ignore the sources' limits and read the whole backlog. A
     second batch is stopped before it is executed, but its plan remains in the checkpoint. Without new input no batch
@@ -168,7 +168,7 @@ def _innermost(error: Any) -> RunFault | None:
 
 
 def _sentence(text: str) -> str:
-    """Return the last line of a Python traceback, else the first line."""
+    """Return the last line of the Python traceback in a text; without a traceback, return the text's first line."""
     python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
     lines = python[-1:] or [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:_LONGEST] if lines else "no message"

@@ -1,4 +1,6 @@
-"""Reads from expressions their types, the field of a struct that they use, and whether they choose an argument."""
+"""Determines, from expressions, their types, the field of a struct that they use, and whether they return one of their
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from streamkeeper.inspection.plan_tree import Node, Tagged
 from streamkeeper.model.manifests.quoting import quoted_name
 
 TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
-"""Expressions that equal their operand."""
+"""Expressions whose value equals the value of their operand."""
 
 FIELDS = frozenset({"GetStructField", "GetArrayStructFields"})
 ORDERED = frozenset({"ArrayFilter", "ArraySort"})
@@ -85,8 +87,8 @@ def holds_fields(variable: Node) -> bool:
 
 
 def fields_before(parser: Node, field: Node) -> list[str]:
-    """Return the types of the fields before ``field`` if the parser finds fields by position; empty if it finds them by
-    name.
+    """Return the types of the fields before ``field`` if the parser finds fields by position; empty if the parser finds
+    them by name.
     """
     if parser.name == "JsonToStructs":
         return []

@@ -12,7 +12,9 @@ Syntax = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class _File(NamedTuple):
-    """A parsed and compiled file: the functions by first line and name, all code in it, and its syntax."""
+    """A parsed and compiled file: the functions' syntax by first line and name, all code objects in the file, and the
+    file's syntax tree.
+    """
 
     nodes: dict[tuple[int, str], list[Syntax]]
     compiled: list[CodeType]
@@ -29,7 +31,8 @@ class FunctionSources:
         """Return the function's syntax. Return None if the file is missing or changed, or if two functions of the same
         name begin in one line of the file.
 
-        The file is compiled again, and the result must have the same code, constants and names as the function.
+        To prove the match, the file is recompiled, and the result must have the same code, constants and names as the
+        function.
         """
         code = function.__code__
         file = self._read(code.co_filename)

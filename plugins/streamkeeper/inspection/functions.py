@@ -1,4 +1,4 @@
-"""Digests the functions and static rows that a plan runs, because a plan does not show their content."""
+"""Computes digests of the functions and static rows that a plan uses, because a plan does not show their content."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 _MOST_ROWS = 10_000
 _MOST_WORDS = 500
 _UNORDERED = "1:"
-"""The version of unordered digests, raised when ``order_of_rows`` proves more: older digests must not equal newer."""
+"""The version of unordered digests. It is raised when ``order_of_rows`` proves more, because older digests must not
+equal newer ones.
+"""
 _SQL = re.compile(
     r"\s*(alter|copy|create|delete|drop|insert|merge|replace|select|truncate|update|with)\s", re.IGNORECASE
 )
 
 
 class PlanFunctions(NamedTuple):
-    """The functions and static rows of a plan, by a name of the form ``place/number name``.
+    """The functions and static rows of a plan. Each has a name of the form ``place/number name``.
 
     ``model.manifests.manifest`` documents which part of the plan each ``place`` stands for.
     """
@@ -61,7 +63,7 @@ class _Found(NamedTuple):
     digest: str
     """The digest of the function or the rows."""
     line: str = ""
-    """``file:line`` of a Python function."""
+    """The ``file:line`` of a Python function."""
     is_carried: bool = False
     """Whether a deduplication only carries the function's result."""
     essential: str = ""
@@ -71,7 +73,7 @@ class _Found(NamedTuple):
 
 
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
-    """Return the functions and static rows that a plan runs, from the bottom upward."""
+    """Return the functions and static rows that a plan uses, from the bottom of the plan upward."""
     found = PlanFunctions({}, {}, [], {}, {})
     results = carried_results(plan.tree)
     for node, place, above in reversed(_top_down(plan.chosen)):
@@ -136,9 +138,9 @@ class SinkFunctions(NamedTuple):
     def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
         """Return those of the given columns that the functions name in their code.
 
-        A function may use such a column for more than its values, for example to identify or route rows. Return only
-        ``*`` if a function computes something from all columns at once. Otherwise return None if a function may use any
-        column.
+        A function may use such a column for more than its values, for example to identify or route rows. The result is
+        only ``*`` if a function computes something from all columns at once. Otherwise it is None if a function may use
+        any column.
         """
         if any(each.every for each in self.columns):
             return (ALL_COLUMNS,)
@@ -219,7 +221,7 @@ def _holds_rows(node: Any) -> bool:
 
 
 def _python(expression: Any, digests: CodeDigest) -> _Found:
-    """Return the digests of a pickled Python function with its return type."""
+    """Return the digests of a pickled Python function together with its return type."""
     from pyspark.serializers import CPickleSerializer
 
     name, python = str(expression.name()), expression.func()
@@ -235,7 +237,9 @@ def _python(expression: Any, digests: CodeDigest) -> _Found:
 
 @contextmanager
 def _broadcasts(python: Any) -> Iterator[None]:
-    """Provide the function's broadcast variables within the context, so that it can be unpickled as in a worker."""
+    """Provide the function's broadcast variables during the ``with`` block, so that the function can be unpickled as in
+    a worker.
+    """
     from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
     variables: dict[int, Any] = {}
@@ -252,7 +256,7 @@ def _broadcasts(python: Any) -> Iterator[None]:
 
 
 def _rows(spark: SparkSession, relation: Any, above: Sequence[Any]) -> _Found:
-    """Return the digests of rows that the job itself created; too many rows are unreadable."""
+    """Return the digests of rows that the job itself created. If there are too many rows, they count as unreadable."""
     from pyspark.sql import DataFrame
 
     jvm: Any = spark._jvm

@@ -1,4 +1,6 @@
-"""Finds what importing a module does: it assigns the module's names, and may change something outside of the module."""
+"""Finds the effects of importing a module: it assigns the module's names, and may change something outside of the
+module.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from streamkeeper.inspection.own_decorators import OwnDecorators, times_bound
 from streamkeeper.inspection.variable_uses import assigned_names
 
 _HELD_ALONE = frozenset({"builtins", "collections", "logging", "numpy", "pandas", "pyspark", "types"})
-"""The modules whose types make objects to which no library keeps a reference, so that only the maker has them."""
+"""The modules whose types create objects to which no library keeps a reference, so that only the creator holds them."""
 
 
 class ImportEffects:
     """Finds the statements that may change something outside of their module, such as those that patch a library.
 
-    ``names``: the module's globals as they are now.
+    ``names``: the module's globals at the present time.
     ``is_own``: returns whether a module belongs to the job.
     ``decorators``: inspects the decorators of the job.
     """
@@ -99,7 +101,8 @@ class ImportEffects:
     def _may_only_make(
         self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, within: ast.ClassDef | None
     ) -> bool:
-        """Whether a decorator's wrapper does not run at import, and no metaclass decides what the decorator is.
+        """Whether a decorator's wrapper does not run at import, and no metaclass influences which object the decorator
+        is.
 
         A special method may run at import without being named. The metaclass of a class may compute attributes that a
         decorator reads, or names that the class's body uses.
@@ -111,7 +114,7 @@ class ImportEffects:
         return plain and not (within and within.keywords)
 
     def _is_unknown(self, decorator: ast.expr) -> bool:
-        """Whether a decorator is computed, or is a method of an object of the job."""
+        """Whether a decorator is the result of an expression, or is a method of an object of the job."""
         inner = decorator.func if isinstance(decorator, ast.Call) else decorator
         held: ast.expr = inner
         while isinstance(held, ast.Attribute):
@@ -145,9 +148,10 @@ class ImportEffects:
         return not (is_quiet(module, name) and is_quiet(module, written))
 
     def _only_imports(self, loop: ast.For) -> bool:
-        """Whether a loop only imports all modules of the package that it is in, and keeps parts of them in the package.
+        """Whether the only effect of a loop is to import all modules of the package that contains the loop, and to keep
+        parts of them in the package.
 
-        The effects of these modules are found in them, because they are loaded.
+        The effects of the imported modules are found in those modules themselves, because they are loaded.
         """
         if not self._lists_package(loop.iter) or loop.orelse or not isinstance(loop.target, ast.Name):
             return False
@@ -200,7 +204,9 @@ class ImportEffects:
         return bound and _resolved(node, self._names) is wanted
 
     def _is_table(self, name: str) -> bool:
-        """Whether a name is a dictionary with texts as keys, so that no code of the job runs when it is filled."""
+        """Whether a name refers to a dictionary whose keys are strings, so that adding entries runs no code of the
+        job.
+        """
         found = self._names.get(name)
         return type(found) is dict and all(type(key) is str for key in found)
 
@@ -220,7 +226,7 @@ class ImportEffects:
         return not isinstance(root, ast.Name) or self._is_shared(self._names.get(root.id))
 
     def _is_shared(self, found: object) -> bool:
-        """Whether code outside of the job may hold the same object."""
+        """Whether code outside of the job may have a reference to the same object."""
         if isinstance(found, ModuleType | FunctionType | type):
             return not self._is_own_code(found)
         return type(found).__module__.partition(".")[0] not in _HELD_ALONE and not self._is_own_code(found)
@@ -250,7 +256,7 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that run when a module is imported; a compound statement is one of them as a whole."""
+    """Yield the statements that run when a module is imported. A compound statement is yielded as a whole."""
     for statement in body:
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not (
             isinstance(statement, ast.If) and _is_guard(statement.test)
@@ -282,7 +288,9 @@ def binding_statements(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement assigns, of which it assigns a part, or of which it calls a method."""
+    """Yield the names that a statement assigns, the names to whose parts it assigns, and the names on which it calls a
+    method.
+    """
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return
     for node in ast.walk(statement):
@@ -313,7 +321,9 @@ def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _resolved(node: ast.expr, names: dict[str, Any]) -> Any:
-    """Return the object that a dotted name refers to in a module; None if that is only known when code runs."""
+    """Return the object that a dotted name refers to in a module; None if the object can be determined only when the
+    code runs.
+    """
     match node:
         case ast.Name(id=name):
             builtins = names.get("__builtins__")
@@ -330,7 +340,7 @@ def _resolved(node: ast.expr, names: dict[str, Any]) -> Any:
 
 
 def _home(found: Any) -> tuple[str, str]:
-    """Return the module and the name of a library's object."""
+    """Return the module and the name under which a library's object is defined."""
     if isinstance(found, ModuleType):
         return found.__name__, ""
     inner = getattr(found, "__func__", found)

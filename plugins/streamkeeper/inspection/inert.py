@@ -1,7 +1,7 @@
-"""The table of what library code can reach of a job's bundle: nothing, its data files, or anything in it.
+"""A table of what library code can reach of a job's bundle: nothing, its data files, or anything in it.
 
-This module lists what is known to be harmless. A library or name that is not listed is assumed to read files of the
-bundle. Code that can import, run or inspect code by a computed name is assumed to reach the whole bundle.
+The table lists the libraries and names that are harmless. A library or name that is not listed is assumed to read files
+of the bundle. Code that can import, run or inspect code by a computed name is assumed to reach the whole bundle.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _INERT = frozenset(
         *("zoneinfo",),
     }
 )
-"""Libraries that read no file of the bundle and import none of its modules, except by names that ``_READS`` matches.
+"""Libraries that read no file of the bundle and import none of its modules, except through names that ``_READS``
+matches.
 
-The list has the modules of Python itself that only compute, and the libraries that streaming jobs commonly use for
+The list contains the modules of Python itself that only compute, and the libraries that streaming jobs commonly use for
 computing.
 """
 
@@ -51,7 +52,7 @@ _READS = re.compile(
     r"($|_)|^(fromfile|genfromtxt|loadtxt|DataSource|ExcelFile|HDFStore|FileIO|SparkFiles|urlopen|urlretrieve"
     r"|addPyFile|addFile|fileConfig|OSFile|LocalFileSystem)"
 )
-"""Names in an inert library that read a file nevertheless, such as ``pandas.read_csv`` and ``numpy.load``."""
+"""Names in an inert library that nevertheless read a file, such as ``pandas.read_csv`` and ``numpy.load``."""
 
 _COMPUTES = frozenset(
     {
@@ -71,7 +72,7 @@ _BUILTINS = {
     **dict.fromkeys(("__builtins__", "__loader__", "__path__", "__spec__"), Reach.CODE),
     **dict.fromkeys(("__doc__", "help"), Reach.TEXT),
 }
-"""Builtin names, which exist in every module, -> what they reach, if it is more than nothing."""
+"""Builtin name -> what code can reach through it, if that is more than nothing. Builtin names exist in every module."""
 
 _REFLECTS = {
     **dict.fromkeys(("__file__", "__cached__"), Reach.DATA),
@@ -94,16 +95,20 @@ _READERS_WITHIN = (
 """Parts of inert libraries that exist to read files."""
 
 NAMES = frozenset({"__name__", "__qualname__", "__module__", "__dict__", "__slots__", "__members__", "dir"})
-"""Attributes by which code sees names of objects and the order of their definitions."""
+"""Attributes through which code can read names of objects and the order of their definitions."""
 
 TYPES = frozenset({"__dataclass_fields__", "fields", "type"})
-"""Attributes by which code sees the annotations of a class."""
+"""Attributes through which code can read the annotations of a class."""
 
 SEES_LOCALS = frozenset({"dir", "eval", "query"})
-"""Names by which code sees its local variables; ``query`` and ``eval`` of pandas read variables marked with ``@``."""
+"""Names through which code can read its local variables; ``query`` and ``eval`` of pandas read variables marked with
+``@``.
+"""
 
 AT_IMPORT = frozenset({"compile", "eval", "exec"})
-"""Names that matter even if they only ran while a module was imported, because their result may be anywhere."""
+"""Names that matter even if they were used only while a module was imported, because their result may be stored
+anywhere.
+"""
 
 _RUNS_CODE = frozenset(
     {

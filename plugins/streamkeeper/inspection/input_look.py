@@ -1,4 +1,4 @@
-"""Checks whether the files of a batch still exist, from the place where the query's Spark session reads them."""
+"""Checks whether the files of a batch still exist in the storage from which the query's Spark session reads them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ def unseen_by(query: Query) -> Mapping[str, str]:
 def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
     """Return the source files of a batch that are missing, and those that could not be checked.
 
-    Raises NotFound if the batch is not planned, CheckpointDamaged if the checkpoint is damaged.
+    Raises NotFound if the batch is not planned, and CheckpointDamaged if the checkpoint is damaged.
     """
     return look_at_batch(checkpoint.fresh(), batch, unseen=unseen_by(query))
 
 
 def told_missing(found: FileLook, batch: int) -> str:
-    """Return a phrase that names the missing files; empty if no file is missing."""
+    """Return a clause that names the missing files, and states that Spark runs the batch without them; empty if no file
+    is missing.
+    """
     missing = found.gone_clause(f"source files of batch {batch}")
     return f"{missing}: Spark runs it without them" if missing else ""

@@ -1,4 +1,4 @@
-"""Reads Kafka for a query: which records are gone, which topics are others, and how far the query is behind."""
+"""Reads Kafka for a query: which records are missing, which topics were replaced, and how far the query is behind."""
 
 from __future__ import annotations
 
@@ -16,46 +16,49 @@ if TYPE_CHECKING:
     from streamkeeper.authoring.definition import Query
 
 _WINDOW = 120
-"""The window of the rate at which a topic drops its records, in checks: two hours."""
+"""The number of checks over which the rate of a topic's deleted records is measured: two hours of checks."""
 
 
 class KafkaReader:
-    """The reader of Kafka's topics."""
+    """The reader of Kafka's topics for a query, used by code that handles all kinds of sources."""
 
     def missing(
         self, query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str, str]
     ) -> dict[str, list[Gap]]:
-        """Return, by source, the records from these positions on that the topics no longer have, by partition."""
+        """Return, by source and partition, the records from the given positions on that the topics no longer
+        contain.
+        """
         return kafka_topics.missing(query, stands, ids)
 
     def identities(self, query: Query, *, timeout_s: float) -> dict[str, str]:
-        """Return topic -> its id, of all topics that the query reads."""
+        """Return the id of each Kafka topic that the query reads."""
         return kafka_topics.topic_ids(query, timeout_s=timeout_s)
 
     def describe_replaced(self, ids: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
-        """Return a clause for each topic that was deleted and created again."""
+        """Return a clause for each topic that was deleted and created anew."""
         return kafka_topics.told_recreated(ids, present)
 
     def must_be_the_same(self, query: str, ids: Mapping[str, str], present: Mapping[str, str]) -> None:
-        """Raise OtherTopic if a topic was deleted and created again."""
+        """Raise OtherTopic if a topic was deleted and created anew."""
         kafka_topics.must_be_the_same(query, ids, present)
 
     def reads_all_of(self, query: Query, checkpoint: Tree) -> bool:
-        """Whether each Kafka source of the checkpoint still reads all topics that it began with."""
+        """Whether each Kafka source of the checkpoint still reads all topics that it read at its start."""
         return kafka_topics.reads_all_of(query, checkpoint)
 
     def watch(self, query: Query, ids: Mapping[str, str], note: Callable[[Mapping[str, str]], None]) -> KafkaWatch:
-        """Return the watch of the query's topics."""
+        """Return an object that monitors the query's topics."""
         return KafkaWatch(query, ids, note)
 
 
 class KafkaWatch:
-    """Watches the Kafka sources of a query, from one thread."""
+    """Monitors the Kafka sources of a query, from one thread."""
 
     def __init__(self, query: Query, ids: Mapping[str, str], note: Callable[[Mapping[str, str]], None]) -> None:
-        """``query``: the query that reads them.
+        """``query``: the query that reads the sources.
         ``ids``: topic -> its id when the query was taken over.
-        ``note``: called with the ids of topics that a look has found.
+        ``note``: called in each check with the ids of the topics that the check found; not called if the query has
+        several Kafka sources.
         """
         self._query, self._ids, self._note = query, ids, note
         self._readings: list[KafkaReading] | None = None
@@ -64,7 +67,7 @@ class KafkaWatch:
     def look(self, number: int, end: str) -> SourceLook:
         """Check a source once, as of its offset ``end``.
 
-        Raises OtherTopic if a topic was deleted and created again, SourceOutOfReach if the brokers do not answer.
+        Raises OtherTopic if a topic was deleted and created anew, and SourceOutOfReach if the brokers do not answer.
         """
         needed = positions(end.encode())
         if not needed:
@@ -86,7 +89,7 @@ class KafkaWatch:
 
 
 class _Topics:
-    """The records of a Kafka source's topics, now and earlier."""
+    """The offsets of a Kafka source's topics, in this check and in earlier ones."""
 
     def __init__(
         self,
@@ -101,7 +104,9 @@ class _Topics:
         self._seen: deque[Held] = deque(maxlen=_WINDOW)
 
     def look(self, needed: dict[Partition, int]) -> SourceLook:
-        """Check them once; raises OtherTopic if a topic was deleted and created again meanwhile."""
+        """Check the topics once. Raises OtherTopic if a topic was deleted and created anew since the query was taken
+        over.
+        """
         ids = self._held.ids(sorted({topic for topic, _ in needed}))
         kafka_topics.must_be_the_same(self._query, self._ids, ids)
         self._ids = ids | self._ids

@@ -31,7 +31,7 @@ _CLIENT = {
     "socket.connection.setup.timeout.max.ms": "3000",
 }
 _PASSING = frozenset({"RetriableException", "TimeoutException"})
-"""Classes of errors of Kafka's clients after which the same call may succeed, among them a lost connection."""
+"""Classes of errors of Kafka's clients after which the same call may succeed, including a lost connection."""
 
 
 def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
@@ -41,10 +41,10 @@ def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
 
 
 def missing(query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str, str]) -> dict[str, list[Gap]]:
-    """Return, by source, the records from these positions on that the topics no longer have, by partition.
+    """Return, by source and partition, the records from the given positions on that the topics no longer contain.
 
     A source without missing records is left out. ``stands``: position by the source's name, of every kind of source;
-    ``ids``: topic -> id of the topic to which the offsets belong; a topic with another id has none of the records.
+    ``ids``: topic -> id of the topic to which the offsets belong; a topic with another id contains none of the records.
     Raises SourceOutOfReach if the brokers do not answer.
     """
     needed = _topics_in(stands)
@@ -65,11 +65,12 @@ def missing(query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str
 
 
 def topic_ids(query: Query, *, timeout_s: float = _TIMEOUT_S) -> dict[str, str]:
-    """Return Kafka topic -> its id, of all topics that the query reads.
+    """Return the id of each Kafka topic that the query reads.
 
-    A deleted topic that is created again has another id. Two topics of one name in two clusters are left out, topics of
-    brokers that know no ids (before Kafka 2.8), and a pattern that only Java can read. Raises SourceOutOfReach if the
-    brokers do not answer. ``timeout_s``: how long to wait for the brokers of each source.
+    A topic that was deleted and created anew has another id. Left out are two topics of one name in two clusters,
+    topics of brokers that assign no ids (before Kafka 2.8), and topics matched by a pattern that only Java can read.
+    Raises SourceOutOfReach if the brokers do not answer. ``timeout_s``: how long to wait for the brokers of each
+    source.
     """
     frame: Any = query.df
     found: dict[str, set[str]] = {}
@@ -82,8 +83,10 @@ def topic_ids(query: Query, *, timeout_s: float = _TIMEOUT_S) -> dict[str, str]:
 
 
 def of_one_cluster(ids: Mapping[str, str], readings: Iterable[KafkaReading]) -> dict[str, str]:
-    """Return the ids of the topics that the query reads from one cluster: in two clusters, topics of one name have two
-    ids. ``ids``: topic -> its id; ``readings``: all Kafka sources of the query.
+    """Return the ids of those topics that the query reads from one cluster only. A name that occurs in two clusters
+    belongs to two topics with different ids, and is left out.
+
+    ``ids``: topic -> its id; ``readings``: all Kafka sources of the query.
     """
     every = list(readings)
 
@@ -101,7 +104,7 @@ def _may_read(reading: KafkaReading, topic: str) -> bool:
 
 
 def must_be_the_same(query: str, offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> None:
-    """Raise OtherTopic if a topic was deleted and created again since the query read it.
+    """Raise OtherTopic if a topic was deleted and created anew since the query read it.
 
     ``query``: the query, for the error; ``offsets_of``: topic -> id of the topic to which the checkpoint's offsets
     belong; ``ids``: topic -> its id now.
@@ -111,12 +114,14 @@ def must_be_the_same(query: str, offsets_of: Mapping[str, str], ids: Mapping[str
 
 
 def told_recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
-    """Return a clause for each topic of ``recreated``."""
+    """Return a clause for each topic that was deleted and created anew, as determined by ``recreated``."""
     return list(map(_told_recreated, recreated(offsets_of, ids)))
 
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
-    """Whether the query has all Kafka sources of the checkpoint, and each still reads all topics that it began with."""
+    """Whether the query has all Kafka sources of the checkpoint, and each source still reads all topics that it read at
+    its start.
+    """
     began = _topics_in(stands_at(checkpoint.fresh(), None))
     frame: Any = query.df
     readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
@@ -124,7 +129,9 @@ def reads_all_of(query: Query, checkpoint: Tree) -> bool:
 
 
 class HeldTopics:
-    """A client that stays open, for the topics of one Kafka source. Use each client from one thread only."""
+    """A client for the topics of one Kafka source that stays open between calls. Use each client from one
+    thread only.
+    """
 
     def __init__(self, jvm: Any, reading: KafkaReading) -> None:
         self._jvm = jvm
@@ -134,7 +141,8 @@ class HeldTopics:
         self._requests: tuple[Any, Any] | None = None
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], ...]:
-        """Return two mappings by partition: the oldest offset that the partition still has, and its next offset.
+        """Return two mappings by partition: one to the oldest offset that the partition still contains, one to the
+        partition's next offset.
 
         Raises SourceOutOfReach if the brokers do not answer.
         """
@@ -152,7 +160,7 @@ class HeldTopics:
             raise _no_answer(self._reading, error) from error
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return topic -> its id; raises SourceOutOfReach if the brokers do not answer."""
+        """Return topic -> its id. Raises SourceOutOfReach if the brokers do not answer."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -187,7 +195,7 @@ class HeldTopics:
 
 
 _NO_ID = "A" * 22
-"""The id of all topics of a broker that knows no ids."""
+"""The id that all topics have on a broker that assigns no ids."""
 _TOPIC = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+), internal=")
 _LISTED = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 
@@ -203,7 +211,7 @@ def _compare(jvm: Any, reading: KafkaReading, needed: Positions, ids: Mapping[st
 
 @contextmanager
 def _admin(jvm: Any, reading: KafkaReading, timeout_s: float = _TIMEOUT_S) -> Iterator[Any]:
-    """Yield a client for the topics of a source; raises SourceOutOfReach if the brokers do not answer."""
+    """Yield a client for the topics of a source. Raises SourceOutOfReach if the brokers do not answer."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -1,7 +1,8 @@
-"""Where the state of a plan comes from: for each stateful operator, what reaches it and through which nodes.
+"""Determines where the state of a plan comes from: for each stateful operator, which columns and rows reach it, and
+through which nodes.
 
-Read bottom-up from the walked plan. Before that, Spark's own optimizer has pushed down filters, pruned columns and
-folded constants. Names, order and unused columns below an operator are left out; every other argument of a node counts.
+The walked plan is read bottom-up. Before that, Spark's own optimizer has pushed down filters, pruned columns and folded
+constants. Names, order and unused columns below an operator are left out; every other argument of a node counts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ORDER_AND_LIMIT = frozenset({"LocalLimit", "Sort"})
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 _INNER = ("Cross", "Inner")
 _COMPARES = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"})
-"""Comparisons that are never true for null."""
+"""Comparisons that are never true if an operand is null."""
 
 _NOT_KEPT = {
     "Inner": ("left", "right"),
@@ -49,7 +50,7 @@ _READS_BY_NAME = frozenset(
     {"FlatMapCoGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas"}
     | {"MapInArrow", "MapInPandas"}
 )
-"""Nodes whose function finds its columns by name."""
+"""Nodes whose Python function finds its columns by name."""
 
 _EXPLODES = ("Explode", "PosExplode")
 _EQUALITIES = ("equalto(", "equalnullsafe(")
@@ -66,7 +67,7 @@ _OWN_BY_OTHER_RULES = frozenset(
         "timeout",
     }
 )
-"""Arguments of a stateful node that have comparisons of their own."""
+"""Arguments of a stateful node that other rules compare."""
 
 
 class Flow(msgspec.Struct, kw_only=True):
@@ -97,19 +98,19 @@ class OperatorInput(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[tuple[str, ...], ...]
     """The meanings of the columns of each child."""
     not_null: tuple[tuple[bool, ...], ...]
-    """Which of these columns a filter has made not null."""
+    """For each of these columns, whether a filter has excluded null."""
     rows: tuple[str, ...]
-    """The filters on the way."""
+    """The filters between the sources and the operator."""
     shape: tuple[str, ...]
-    """Joins, unions, generators and Python functions on the way."""
+    """The joins, unions, generators and Python functions between the sources and the operator."""
     definition: str
     """The other arguments of the operator."""
     node: Node
-    """The operator with all nodes below it."""
+    """The operator's node with all nodes below it."""
     complete: bool
-    """Whether all of it could be resolved."""
+    """Whether all parts of the input could be resolved."""
     unknown: tuple[str, ...]
-    """Classes in it that this version knows nothing about."""
+    """Classes in the input that this version of Streamkeeper does not recognise."""
 
 
 class Lineage:
@@ -127,7 +128,7 @@ class Lineage:
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
 
     def canonical(self, number: int) -> str:
-        """Return the meaning of the plan's column with this expression id; ``?`` if unknown."""
+        """Return the meaning of the plan's column with this expression id; ``?`` if no meaning is recorded."""
         return self._meanings.known(number) or "?"
 
     def _flow(self, node: Node) -> Flow:

@@ -1,9 +1,9 @@
 """A digest of a Python function that ignores the names of its local variables.
 
-Two functions that differ only in these names compute the same, unless code sees the names. There is no such digest if
-code might see them: by ``dir()``, ``locals()``, ``eval``, ``query("x > @y")`` of pandas, or by a library that is not
-known to be harmless. The digest includes the names of parameters, which callers may use, and the names of variables
-that are shared with an inner function.
+Two functions that differ only in these names compute the same result, unless code reads the names. No such digest is
+computed if code might read them: through ``dir()``, ``locals()``, ``eval``, pandas's ``query("x > @y")``, or a library
+that is not listed as harmless. The digest includes the names of parameters, which callers may use, and the names of
+variables that are shared with an inner function.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST",
 
 
 class LocalNames:
-    """In a walk over code, replaces each local variable that is not a parameter by a number.
+    """The part of a walk over code that replaces each local variable that is not a parameter by a number.
 
     The numbers follow the order of first use in the code.
     """
@@ -30,9 +30,10 @@ class LocalNames:
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return the positions of the instructions to compare, which are all positions.
+        """Return the positions of the instructions to compare, and a mapping. The positions are those of all
+        instructions.
 
-        The second result has, by position, the number that is compared instead of a local variable's name.
+        The mapping contains, by position, the number that is compared instead of a local variable's name.
         """
         known = parameters(code)
         order: dict[str, int] = {}
@@ -44,7 +45,7 @@ class LocalNames:
         return range(len(steps)), numbers
 
     def beside(self, code: CodeType, handlers: Any) -> list[Any]:
-        """Return the parts of a code object that the digest includes besides the instructions."""
+        """Return the parts of a code object that the digest includes in addition to the instructions."""
         return [parameters(code), handlers]
 
 
@@ -56,5 +57,8 @@ def parameters(code: CodeType) -> tuple[str, ...]:
 
 
 def may_see_locals(met: Met, texts: Iterable[str]) -> bool:
-    """Whether the code that a walk has read may see names of local variables; ``texts``: the strings in that code."""
+    """Whether the code that a walk has read may read names of local variables.
+
+    ``texts``: the strings in that code.
+    """
     return met.unreadable or met.foreign or met.locals or met.reach >= Reach.CODE or any("@" in text for text in texts)

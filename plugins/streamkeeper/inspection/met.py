@@ -1,4 +1,4 @@
-"""The record of what a walk over code has met that may reach further than the values themselves."""
+"""A record of what a walk over code has found that may reach further than the values themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from streamkeeper.inspection.inert import NAMES, SEES_LOCALS, TYPES, Reach, reac
 
 
 class Met:
-    """The record of one walk over code: flags for what the code can see, and the objects behind some flags."""
+    """The record of one walk over code: flags for what the code can read or reach, and the objects that some of the
+    flags concern.
+    """
 
     def __init__(self) -> None:
         self.reach = Reach.NOTHING
@@ -33,12 +35,12 @@ class Met:
         """What code would see with ``types``."""
 
     def meet(self, reach: Reach) -> None:
-        """Record that the code can reach this far into the bundle."""
+        """Record how far the code can reach into the bundle."""
         self.unreadable |= reach is Reach.ENVIRONMENT
         self.reach = max(self.reach, reach)
 
     def meet_library(self, reach: Reach) -> None:
-        """Record that the code uses a library that can reach this far into the bundle."""
+        """Record that the code uses a library, and how far the library can reach into the bundle."""
         self.foreign |= reach >= Reach.DATA
         self.meet(reach)
 

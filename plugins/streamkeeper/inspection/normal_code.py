@@ -1,7 +1,7 @@
-"""Rewrites a function's syntax to a normal form and compiles it again, so that code is equal if it does the same.
+"""Rewrites a function's syntax to a normal form and recompiles it, so that functions that do the same have equal code.
 
-The syntax is taken from the function's file, after a proof that it is what was compiled (``function_source``). A
-function keeps its code if its syntax is not known or is of another kind.
+The syntax is taken from the function's file, after a proof that the function was compiled from it
+(``function_source``). A function keeps its code if its syntax is not available or is of an unsupported kind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _METHODS = frozenset({"classmethod", "property", "staticmethod"})
 
 
 class NormalCode:
-    """Rewrites functions of a bundle. ``lifetimes``: whether code may depend on how long an object lives."""
+    """Rewrites functions of a bundle to their normal form. ``lifetimes``: whether code may depend on how long an object
+    lives.
+    """
 
     def __init__(self, own: OwnCode, bundle: BundleNames, *, lifetimes: bool) -> None:
         self._own = own
@@ -39,8 +41,8 @@ class NormalCode:
         self.references: dict[str, Reference] = {}
 
     def of(self, function: FunctionType) -> FunctionType:
-        """Return the function with its code in normal form. If it is not proven that the new code does the same as the
-        old, return the function unchanged.
+        """Return the function with its code in normal form. Return the function unchanged if the new code is not proven
+        to do the same as the old code.
         """
         code, module = function.__code__, sys.modules.get(str(function.__globals__.get("__name__")))
         node = self._sources.of(function)
@@ -78,7 +80,7 @@ class NormalCode:
         """Return a module's syntax tree without these parts:
 
         - arguments that equal a function's defaults
-        - statements that only give a name a literal value
+        - statements that only assign a literal value to a name
         - the decorators ``classmethod``, ``property`` and ``staticmethod``
         """
         return ast.Module(body=list(self._effects(tree, module)), type_ignores=[])
@@ -102,7 +104,7 @@ class NormalCode:
         return made
 
     def is_literal(self, statement: ast.Assign, module: ModuleType) -> bool:
-        """Whether a statement only gives one name a literal value."""
+        """Whether a statement only assigns a literal value to one name."""
         if not (len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
             return False
         try:
@@ -145,9 +147,9 @@ def _with_code(function: FunctionType, code: CodeType) -> FunctionType:
 
 
 def _compiled(node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Sequence[str]) -> CodeType | None:
-    """Return the code of a function, compiled on its own; None if that is not possible.
+    """Return the code of a function that is compiled separately from its module; None if that is not possible.
 
-    ``imported``: the names that its module imports. Python calls these by other instructions.
+    ``imported``: the names that the module imports. Python uses other instructions for calls on imported names.
     """
     made = deepcopy(node)
     made.args.defaults, made.args.kw_defaults = [], [None] * len(made.args.kwonlyargs)
@@ -172,7 +174,9 @@ def _compiled(node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Sequ
 
 
 def _on_one_line(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
-    """Return the syntax without its lines. Python adds instructions that do nothing where the line changes."""
+    """Return the syntax with all nodes on one line. Otherwise Python would add instructions without an effect where the
+    line changes.
+    """
     for each in ast.walk(node):
         if isinstance(each, ast.stmt | ast.expr | ast.arg | ast.keyword | ast.alias | ast.pattern | ast.excepthandler):
             each.lineno = each.end_lineno = 1
@@ -190,13 +194,17 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def _globals_of(code: CodeType) -> set[str]:
-    """Return the names that a function and its inner functions look up, without references."""
+    """Return the names that a function and its inner functions look up as globals, without the marked names of
+    references.
+    """
     steps = (step for each in _codes(code) for step in instructions(each))
     return {step.argval for step in steps if step.opname in _LOOKS_UP and not step.argval.startswith(MARK)}
 
 
 def _told(code: CodeType) -> list[object]:
-    """Return everything that a code object holds, except where it is written and in which function."""
+    """Return everything that a code object contains, except its place in the source and the function that
+    encloses it.
+    """
     flags = code.co_flags & ~inspect.CO_NESTED
     shape = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags, code.co_name]
     names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]

@@ -1,4 +1,4 @@
-"""Loops that only fill a new list, as list comprehensions."""
+"""Converts loops that only fill a new list to list comprehensions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Collection
 from streamkeeper.inspection.variable_uses import uses_of
 
 KEPT = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
-"""Expressions that stay where they are written."""
+"""Kinds of expressions that are never moved."""
 
 
 def comprehension_of(
     name: str, loop: ast.For, uses: Counter[tuple[str, str]], shared: Collection[str], *, errors: bool
 ) -> ast.ListComp | None:
-    """Return the comprehension that makes the same list as a loop that only appends to the new list ``name``.
+    """Return the comprehension that creates the same list as a loop that only appends to the new list ``name``.
 
-    Return None if other code sees the list before the loop's end, or sees a variable of the loop outside of the loop.
+    Return None if other code uses the list before the loop's end, or uses a variable of the loop outside of the loop.
 
     ``uses``: the uses of names in the whole function, as ``uses_of`` counts them.
     ``shared``: the names that inner functions or ``finally`` use.

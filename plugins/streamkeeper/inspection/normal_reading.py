@@ -23,9 +23,9 @@ from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 
 _FILES = frozenset({"_io", "genericpath", "glob", "io", "ntpath", "os", "pathlib", "posix", "posixpath", "shutil"})
-"""Libraries that read and write files, and never look at the code that calls them."""
+"""Libraries that read and write files, and never inspect the code that calls them."""
 _PATTERNS = frozenset({"flags", "pattern", "re"})
-"""Attributes by which code sees the text of a regular expression."""
+"""Attributes through which code reads the text of a regular expression."""
 
 
 class NormalReading(Reading):
@@ -50,9 +50,7 @@ class NormalReading(Reading):
 
     @property
     def sees_patterns(self) -> bool:
-        """Whether the walk compares a regular expression only by what it matches, although code may see the
-        expression's text.
-        """
+        """Whether code may read the text of a regular expression that the walk compares only by what it matches."""
         used = any(isinstance(value, re.Pattern) for value in self._used.values())
         return used and bool(_PATTERNS & self.met.noted)
 
@@ -121,7 +119,7 @@ class NormalReading(Reading):
         return [self._under(name, found), self._bindings(module, original, found)]
 
     def _bindings(self, module: ModuleType, name: str, found: Any) -> list[str]:
-        """Return the statements that give a global its value, in normal form; empty for a literal value."""
+        """Return the statements that assign a global, in normal form; empty if the value is a literal."""
         tree = self._own.source_of(module)
         if tree is None or not self._bundle.keeps(name):
             return self._own.bindings(module, name)
@@ -135,7 +133,7 @@ class NormalReading(Reading):
         return [ast.dump(self._normal.without_defaults(each, module)) for each in statements]
 
     def _is_value_of(self, written: ast.expr, found: Any, module: ModuleType) -> bool:
-        """Whether a global still has the value that its only statement gives it in every process."""
+        """Whether a global still has the value that its only statement assigns in every process."""
         try:
             made = constant_value(written, module, self._bundle)
         except NotConstant:
@@ -147,7 +145,9 @@ class NormalReading(Reading):
 
 
 def _names_its_class(code: CodeType) -> bool:
-    """Whether code is the ``__repr__`` made by ``dataclass``, which sees the name of its class and nothing else."""
+    """Whether code is the ``__repr__`` that ``dataclass`` generates, which reads the name of its class and no other
+    name.
+    """
     steps = [(step.opname, step.argval) for step in instructions(code)]
     names = [number for number, (_, name) in enumerate(steps) if name == "__qualname__"]
     own = [name for name in code.co_names if name in NAMES or name in TYPES]
@@ -156,10 +156,10 @@ def _names_its_class(code: CodeType) -> bool:
 
 
 class _Noting(Met):
-    """What a walk has met, with the names of all attributes and all strings.
+    """A record of a walk that also contains the names of all attributes and all strings.
 
     ``noted``: these names and strings.
-    ``classes``: whether code sees the names of classes.
+    ``classes``: whether code reads the names of classes.
     """
 
     def __init__(self) -> None:
@@ -168,19 +168,21 @@ class _Noting(Met):
         self.classes = False
 
     def name(self, name: object) -> None:
-        """Note a string in code, or the name of an attribute that the code reads."""
+        """Record a string in code, or the name of an attribute that the code reads."""
         self.noted.add(str(name))
         super().name(name)
 
     def merge(self, inner: Met) -> None:
-        """Add what another walk met, which read one element of a set separately."""
+        """Add the record of another walk, which read one element of a set separately."""
         super().merge(inner)
         self.noted |= getattr(inner, "noted", set())
         self.classes |= getattr(inner, "classes", False)
 
 
 def parsed_pattern(found: re.Pattern[Any]) -> Any:
-    """Return a regular expression as parsed by Python, without comments and a verbose expression's blanks."""
+    """Return a regular expression as parsed by Python, without comments and without the whitespace of a verbose
+    expression.
+    """
     tree = _parser.parse(found.pattern, found.flags)
     flags = found.flags & ~re.VERBOSE
     return [type(found.pattern).__name__, _plain(tree.data), flags, found.groups, sorted(found.groupindex.items())]

@@ -1,4 +1,6 @@
-"""The normal form of references to a module's names: library code by identity, tables by the entries that are used."""
+"""The normal form of references to a module's names: library code is identified by the object, and tables by the
+entries that are used.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ class References(ast.NodeTransformer):
     ``own``: the job's own code.
     ``bundle``: the names that the bundle defines.
     ``module``: the module of the function.
-    ``bound``: the names that the function binds itself.
-    ``found``: the reference of each marked name. Filled here.
+    ``bound``: the names that the function itself assigns.
+    ``found``: the reference of each marked name; filled by this class.
     ``names``: the function's globals: those of the module, or copies of them.
     ``defaults_only``: whether only arguments that equal a default are dropped, and nothing else is changed.
     """
@@ -84,9 +86,9 @@ class References(ast.NodeTransformer):
         """Replace the table in ``key in TABLE``. Turn ``LIMIT < x`` into ``x > LIMIT``.
 
         The result stays the same: if ``x`` has another type than ``LIMIT``, Python uses the comparison that the type of
-        ``x`` defines, in both forms. There are two exceptions, in which nothing is turned. If a class may define
-        comparisons, a float ``LIMIT`` stays, because a float compares itself with an instance of a class derived from
-        int. If code may see the text of a TypeError, every comparison stays, because the text shows the order.
+        ``x`` defines, in both forms. In two cases the comparison is not turned. If a class may define comparisons, one
+        with a float ``LIMIT`` is unchanged, because a float itself compares with an instance of a class derived from
+        int. If code may see the text of a TypeError, every comparison is unchanged, because the text shows the order.
         """
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
             node.comparators = [self._used(node.comparators[0], dict)]
@@ -101,7 +103,9 @@ class References(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _is_literal(self, node: ast.expr) -> bool:
-        """Whether an expression is a number or a text, or a global of the job that is assigned one and keeps it."""
+        """Whether an expression is a number or a string, or a global of the job that keeps such a literal as its
+        value.
+        """
         if isinstance(node, ast.Constant):
             return self._is_compared(node.value)
         steps = self._chain(node)
@@ -149,11 +153,15 @@ class References(ast.NodeTransformer):
         return name not in self._bound and name not in self._names and self._bundle.keeps(name)
 
     def _is_pandas(self, method: str) -> bool:
-        """Whether, among the types that may occur here, only pandas has a method of this name that takes a table."""
+        """Whether pandas is the only library whose objects may occur here that has a method of this name that accepts a
+        table.
+        """
         return self._bundle.keeps(method) and method not in self._bundle.defined
 
     def _chain(self, node: ast.expr) -> list[tuple[ModuleType, str]] | None:
-        """Return the modules and names by which code finds an object; None if one of them may change its value."""
+        """Return the modules and names through which code finds an object; None if one of them may get another
+        value.
+        """
         match node:
             case ast.Name(id=name, ctx=ast.Load()) if name not in self._bound and self._bundle.keeps(name):
                 return [(self._module, name)] if name in self._names else None
@@ -167,12 +175,12 @@ class References(ast.NodeTransformer):
                 return None
 
     def _value(self, steps: Sequence[tuple[ModuleType, str]]) -> Any:
-        """Return the object found through these steps. A function that was sent by value has copies of its globals."""
+        """Return the object that these steps lead to. A function that was sent by value has copies of its globals."""
         module, name = steps[-1]
         return (self._names if len(steps) == 1 else vars(module)).get(name)
 
     def _is_imported(self, module: ModuleType, name: str) -> bool:
-        """Whether a module has a name from an import alone. A library may have it from anywhere."""
+        """Whether a module gets a name only by an import. For a module of a library, this is always true."""
         return not self._own.is_own(module) or self._bundle.is_imported(module, name)
 
     def _of_library(self, node: ast.expr) -> ast.Name | None:
@@ -194,9 +202,10 @@ class References(ast.NodeTransformer):
 
     def _used(self, node: ast.expr, kind: type, *, are_like: bool = False) -> ast.expr:
         """Return a marked name in place of one of the job's tables or regular expressions, if only its content is used.
+        Otherwise return the expression unchanged.
 
-        ``are_like``: accept only a table with keys of one type and values of one type, because pandas makes columns of
-        them.
+        ``are_like``: accept only a table with keys of one type and values of one type, because pandas creates columns
+        from them.
         """
         steps = None if self._defaults_only else self._chain(node)
         if not steps:
@@ -213,13 +222,13 @@ class References(ast.NodeTransformer):
         return self._marked(f"used {name}", reference) or node
 
     def _marked(self, label: str, reference: Reference) -> ast.Name | None:
-        """Return the name that stands for a reference; None if the name is already taken by another reference."""
+        """Return the marked name that stands for a reference; None if another reference already has that name."""
         name = f"{MARK}{label}"
         known = self._found.setdefault(name, reference)
         return ast.Name(name, ast.Load()) if known.value is reference.value else None
 
     def _without_defaults(self, call: ast.Call) -> None:
-        """Drop arguments of one of the job's plain functions that equal the parameter's default."""
+        """Drop the arguments that equal the parameter's default, in a call of one of the job's plain functions."""
         steps = self._chain(call.func)
         function = self._value(steps) if steps else None
         starred = any(isinstance(each, ast.Starred) for each in call.args) or any(
@@ -268,7 +277,7 @@ def _are_like(table: dict[Any, Any]) -> bool:
 
 
 def _defaults(node: ast.FunctionDef, function: FunctionType) -> Mapping[str, tuple[ast.expr, Any]]:
-    """Return parameter -> its default as expression and as value."""
+    """Return, for each parameter with a default, the default as an expression and as a value."""
     written, held = node.args.defaults, function.__defaults__ or ()
     found: dict[str, tuple[ast.expr, Any]] = {}
     if written and len(written) == len(held):

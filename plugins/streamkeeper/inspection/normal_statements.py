@@ -1,8 +1,8 @@
 """A normal form of statements that can be written in several ways and do the same, in the same order, with the same
 errors.
 
-Each step is proven from the syntax alone: what is evaluated first, what cannot fail, which variable is used once. Code
-that no step covers stays as it is written.
+Each step is proven from the syntax only: what is evaluated first, what cannot fail, which variable is used once. Code
+that no step covers is unchanged.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _Change = Callable[[Sequence[ast.stmt]], Iterator[ast.stmt]]
 
 
 class _Met(Enum):
-    """What the evaluation of an expression meets first: the variable, nothing that counts, or something else that
-    counts.
+    """What the evaluation of an expression reaches first: the variable, nothing that matters for the order, or
+    something else that matters.
     """
 
     USE = "use"
@@ -76,7 +76,9 @@ class Statements:
         return found
 
     def _count(self, function: ast.FunctionDef) -> None:
-        """Count the uses of names in the function as it is now. The proof of each change depends on them."""
+        """Count the uses of names in the present form of the function. The proof of each change depends on these
+        counts.
+        """
         self._uses = Counter(uses_of(function))
         self._bound = frozenset(name for name, kind in self._uses if kind != "load")
         self._sure = self._filled - self._bound
@@ -85,7 +87,7 @@ class Statements:
         self._plain = frozenset(self._always_plain(function))
 
     def _always_plain(self, function: ast.FunctionDef) -> Iterator[str]:
-        """Yield the variables that only hold literals. It does not matter how long a literal lives."""
+        """Yield the variables that only hold literals, for which it does not matter how long the value lives."""
         stored: Counter[str] = Counter()
         for node in ast.walk(function):
             match node:
@@ -120,7 +122,7 @@ class Statements:
             yield from self._rewritten(statement)
 
     def _is_only_given(self, name: str) -> bool:
-        """Whether a parameter is never assigned, neither in its function nor in outer or inner ones."""
+        """Whether a parameter is never assigned, neither in its function nor in an outer or inner function."""
         return self._uses[name, "argument"] == 1 and not self._uses[name, "store"] + self._uses[name, "other"]
 
     def _rewritten(self, statement: ast.stmt) -> Iterator[ast.stmt]:
@@ -177,8 +179,9 @@ class Statements:
                 return False
 
     def _with_results(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-        """The statements, with a ``return x`` that follows an ``if`` in its branches, ``return value`` in place of
-        ``x = value`` and ``return x``, and a list comprehension in place of a loop that only appends to a new list.
+        """Yield the statements after these changes: a ``return x`` that follows an ``if`` is moved into the branches,
+        ``x = value`` and ``return x`` become ``return value``, and a loop that only appends to a new list becomes a
+        list comprehension.
         """
         match list(statements):
             case [*before, ast.If() as chosen, ast.Return(value=ast.Name() | ast.Constant() | None) as last] if not (
@@ -200,7 +203,7 @@ class Statements:
                 yield from self._collected(statements)
 
     def _is_unseen(self, name: str, value: ast.expr) -> bool:
-        """Whether only the statements of the function itself see a variable, and nothing runs after they return."""
+        """Whether only the statements of the function itself use a variable, and no code runs after they return."""
         own = any(isinstance(node, KEPT) for node in ast.walk(value))
         kept = self._lifetimes and name not in self._plain
         return not kept and name not in self._shared and not own
@@ -225,7 +228,9 @@ class Statements:
                     yield statement
 
     def _inlined(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-        """Yield the statements, with a value in place of a variable that only the next statement uses, and first."""
+        """Yield the statements after inlining variables. A variable is replaced by its value if only the next statement
+        uses it, and evaluates it before anything else.
+        """
         waiting = list(statements)
         while waiting:
             statement = waiting.pop(0)
@@ -255,7 +260,9 @@ class Statements:
                 return False
 
     def _first(self, node: ast.expr | None, name: str) -> _Met:
-        """Return what the evaluation of an expression meets first: ``name``, something else, or nothing that counts."""
+        """Return what the evaluation of an expression reaches first: the variable ``name``, something else that
+        matters, or nothing that matters.
+        """
         match node:
             case ast.Constant():
                 return _Met.NOTHING
@@ -287,7 +294,9 @@ class Statements:
                 return _Met.ELSE
 
     def _of(self, parts: Sequence[ast.expr], name: str) -> _Met:
-        """Return the same as ``_first`` for parts that are evaluated in order, before something that may count."""
+        """Return what the evaluation of these parts, in order, reaches first. If nothing in them matters, the result is
+        ELSE, because something that may matter follows.
+        """
         for part in parts:
             if (met := self._first(part, name)) is not _Met.NOTHING:
                 return met
@@ -295,7 +304,7 @@ class Statements:
 
 
 class _Replaced(ast.NodeTransformer):
-    """Puts one node in place of another."""
+    """Replaces one syntax node by another node."""
 
     def __init__(self, old: ast.AST, new: ast.expr) -> None:
         self._old, self._new = old, new
@@ -305,7 +314,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 class _Placed(ast.NodeTransformer):
-    """Puts a value in place of the only use of a variable."""
+    """Replaces the only use of a variable by a value."""
 
     def __init__(self, name: str, value: ast.expr) -> None:
         self._name, self._value = name, value
@@ -319,7 +328,7 @@ def _evaluated(statement: ast.stmt) -> ast.expr | None:
 
 
 def _leading(node: ast.expr | None) -> ast.NamedExpr | None:
-    """Return the ``(x := …)`` that an expression evaluates before anything else, if there is one."""
+    """Return the ``(x := …)`` that an expression evaluates before anything else; None if there is none."""
     match node:
         case ast.NamedExpr():
             return node
@@ -334,7 +343,9 @@ def _leading(node: ast.expr | None) -> ast.NamedExpr | None:
 
 
 def _leaves(statements: Sequence[ast.stmt]) -> bool:
-    """Whether nothing after a block runs once the block was entered."""
+    """Whether control never continues after a block that was entered: the block always leaves the enclosing
+    statements.
+    """
     match statements[-1]:
         case ast.If(body=body, orelse=[_, *_] as orelse):
             return _leaves(body) and _leaves(orelse)

@@ -1,4 +1,4 @@
-"""Takes objects of Python, of libraries and of the job apart, so that they can be compared by value."""
+"""Splits objects of Python, of libraries and of the job into parts, so that they can be compared by value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import CellType, FunctionType, GetSetDescriptorType, ModuleType
 from typing import Any
 
 _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
-"""The classes of the session that a job receives, whose settings are in the manifest's confs."""
+"""Classes of the session objects that a job receives. Their settings are recorded in the manifest's confs."""
 _HANDLES = frozenset({"Accumulator", "Column", "DataFrame", "DataFrameReader", "GroupedData", "RDD"})
 """The classes of live objects of one process, which cannot be compared by value."""
 _NATIVE_HEAP = 1 << 9
@@ -33,7 +33,7 @@ _DERIVED = frozenset(
         *("__pydantic_parent_namespace__", "__pydantic_setattr_handlers__", "__signature__"),
     }
 )
-"""Members of a class that follow from other members, or that only say where the class is defined."""
+"""Members of a class that follow from other members, or that only state where the class is defined."""
 
 
 _OF_STRUCTS = ("__struct_fields__", "__struct_defaults__", "__struct_encode_fields__", "__struct_config__")
@@ -50,7 +50,9 @@ class Hidden(Exception):
 
 
 def known_parts(found: Any) -> tuple[str, list[Any]] | None:
-    """Return kind and parts of an object that cannot be described by its pickled form; None for other objects."""
+    """Return the kind and the parts of an object of a type that cannot be described by its pickled form; None for an
+    object of any other type.
+    """
     kind = type(found)
     match (kind.__module__, kind.__name__):
         case ("_thread" | "threading", "lock" | "RLock"):
@@ -134,7 +136,7 @@ def is_handle(found: object) -> bool:
 
 
 def pickled_parts(found: Any) -> list[Any]:
-    """Return the pickled form of an object. Raises Hidden if it cannot be pickled."""
+    """Return the parts of an object's pickled form. Raises Hidden if the object cannot be pickled."""
     reduce = copyreg.dispatch_table.get(type(found))
     try:
         reduced = reduce(found) if reduce else found.__reduce_ex__(4)
@@ -172,7 +174,7 @@ def _is_in(module: object, name: str, found: Any) -> bool:
 
 
 def _hints(found: Any) -> list[Any]:
-    """Return what a type made by the typing module stands for, from the attributes in which it keeps this."""
+    """Return the parts of a type that the typing module created, from the attributes that contain them."""
     return [
         getattr(found, attribute, None)
         for attribute in ("__supertype__", "__bound__", "__constraints__", "__default__")
@@ -180,7 +182,7 @@ def _hints(found: Any) -> list[Any]:
 
 
 def own_parts(found: Any) -> list[Any]:
-    """Return all parts of an instance of one of the job's classes, also those that its pickling leaves out."""
+    """Return all parts of an instance of one of the job's classes, including those that its pickling leaves out."""
     kind = type(found)
     held: list[Any] = [members(found)]
     for base in kind.__mro__:
@@ -206,7 +208,9 @@ def own_parts(found: Any) -> list[Any]:
 
 
 def _may_hide(base: type) -> bool:
-    """Whether a class is written in C and may hold something that no attribute shows."""
+    """Whether a class may hold something that no attribute shows, because it is written in C or defines its own
+    pickling.
+    """
     if base is object or base.__module__ in _PLAIN_BASES:
         return False
     return not base.__flags__ & _NATIVE_HEAP or "__reduce__" in vars(base) or "__reduce_ex__" in vars(base)
@@ -252,7 +256,7 @@ def members(found: Any, *, but: str = "") -> Members:
 
 
 def _has(wrapped: Any, name: str, value: Any) -> bool:
-    """Whether a callable has the same value under a name. No code of the job is run for this."""
+    """Whether a callable has the same value in an attribute of this name. No code of the job runs for this check."""
     if isinstance(wrapped, FunctionType | type):
         other = getattr(wrapped, name, NotImplemented)
     else:
@@ -273,7 +277,7 @@ def _slot(slot: Any, found: Any) -> tuple[Any, ...]:
 
 
 def _plain(found: Any) -> Any:
-    """Return the number or text in an object whose class is derived from a number or text type."""
+    """Return the plain number or string of an object whose class is derived from a number or string type."""
     match found:
         case str():
             return str.__str__(found)
@@ -298,7 +302,7 @@ def class_members(found: type, annotations: dict[str, Any]) -> list[tuple[str, A
 
 
 def _computes(name: str, value: object) -> bool:
-    """Whether a class computes a member itself that Python otherwise derives."""
+    """Whether a class itself computes a member that Python otherwise provides."""
     return (
         name in ("__dict__", "__doc__")
         and hasattr(type(value), "__get__")
@@ -328,11 +332,14 @@ def cell_value(cell: CellType) -> Any:
 
 
 _MADE_AT_RUN_TIME = 1 << 9
-"""Python's flag of a class outside of the interpreter and of compiled modules (``Py_TPFLAGS_HEAPTYPE``)."""
+"""Python's flag of a class that was created outside of the interpreter and of compiled modules
+(``Py_TPFLAGS_HEAPTYPE``).
+"""
 
 
 def is_held_by_its_module(kind: type) -> bool:
-    """Whether code can find a class by its module and name. A class defined inside a function counts as found.
+    """Whether code can find a class by its module and name. A class defined inside a function also counts as one that
+    can be found.
 
     A class that a library's function creates at run time may have a name under which code cannot find it.
     """
@@ -353,7 +360,7 @@ def registered_with(kind: type) -> list[type]:
 
 
 def atom(found: Any) -> list[object]:
-    """Return the JSON of a value that contains no other value and is not a text."""
+    """Return the JSON of a value that contains no other value and is not a string."""
     match found:
         case bool() | None:
             return [type(found).__name__, found]

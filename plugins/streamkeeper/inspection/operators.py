@@ -1,4 +1,4 @@
-"""The stateful operators and watermarks of a plan, from the bottom upward."""
+"""Finds the stateful operators and watermarks of a plan, from the bottom upward."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _type(found: Any, *, checked: bool = False) -> str:
 
 
 def _kept(kind: object, *, nullable: bool) -> str:
-    """Return a type in the form that state keeps: without names."""
+    """Return the text of a type in the form that the state keeps: without the names of its fields."""
     shown = kind if isinstance(kind, str) else json.dumps(nameless(kind), sort_keys=True, separators=(",", ":"))
     return f"{shown}{'' if nullable else ' not null'}"
 

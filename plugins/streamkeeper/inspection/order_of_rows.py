@@ -1,7 +1,9 @@
-"""Proves that the order of static rows does not matter, if a job lists rows in its code and joins them with a stream.
+"""Proves that the order of static rows does not affect the output of a job that lists the rows in its code and joins
+them with a stream.
 
-The proof requires that each row of the stream finds at most one of these rows, and that nothing between the join and
-the output depends on an order. Only the nodes, aggregates and expressions of a short list are known not to do so.
+The proof requires that each row of the stream matches at most one of the static rows, and that nothing between the join
+and the output depends on an order. Only the nodes, aggregates and expressions in a short list count as independent of
+the order.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _PASSES_COLUMNS = frozenset({"Filter", "Project"})
 _ANY_ORDER = frozenset(
     {*_PASSES_COLUMNS, spark_classes.AGGREGATE, spark_classes.JOIN, spark_classes.WATERMARK, "SubqueryAlias", "Union"}
 )
-"""Nodes whose output rows are the same for the same input rows, in whatever order these come."""
+"""Nodes that return the same set of rows in whatever order they receive their input rows."""
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _AGGREGATES = f"{_EXPRESSIONS}aggregate."
@@ -28,7 +30,7 @@ _ANY_ORDER_AGGREGATES = frozenset(
 _CODE = spark_classes.PYTHON_FUNCTIONS | spark_classes.JVM_FUNCTIONS
 _EQUALITIES = frozenset({"EqualNullSafe", "EqualTo"})
 _COLLATED = "collate"
-"""The mark of a type whose equal texts may differ, so that the order decides which of them is kept."""
+"""The mark of a type for which different texts may count as equal, so that the order decides which text is kept."""
 
 _COMPARED_BY_VALUE = (bool, date, Decimal, int, str)
 
@@ -36,7 +38,7 @@ _COMPARED_BY_VALUE = (bool, date, Decimal, int, str)
 def order_counts(relation: Any, above: Sequence[Any], rows: Sequence[Any]) -> bool:
     """Whether the query's output may depend on the order of ``rows``, which are the rows of ``relation``.
 
-    ``above``: the nodes of the plan over ``relation``, the nearest first. Reading all these nodes takes calls to the
+    ``above``: the nodes of the plan above ``relation``, the nearest first. Reading all these nodes takes calls to the
     JVM, so call this only for plans that contain rows.
     """
     # The contents of other rows are part of the plan itself.
@@ -47,7 +49,9 @@ def order_counts(relation: Any, above: Sequence[Any], rows: Sequence[Any]) -> bo
 
 
 def _join_keys(relation: Any, above: Sequence[Any]) -> list[int]:
-    """Return the indexes of the columns by which the first join finds the rows; empty if they cannot be determined."""
+    """Return the indexes of the columns by which the nearest join looks up the rows; empty if they cannot be
+    determined.
+    """
     columns = {_number(attribute): number for number, attribute in enumerate(items(relation.output()))}
     for node in above:
         match class_name(node):
@@ -72,7 +76,9 @@ def _renamed(project: Any, columns: dict[int, int]) -> Iterator[tuple[int, int]]
 
 
 def _compared(condition: Any, columns: dict[int, int], others: set[int]) -> Iterator[int]:
-    """Yield those of ``columns`` that are compared for equality with one of ``others``, the other side's columns."""
+    """Yield each of ``columns`` that the condition compares for equality with one of ``others``, the other side's
+    columns.
+    """
     if class_name(condition) == "And":
         for part in items(condition.children()):
             yield from _compared(part, columns, others)

@@ -28,9 +28,13 @@ _LIBRARIES = tuple(
 )
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _BY_NAME = frozenset({"builtins", "os", "sys"})
-"""Modules whose names are judged one by one, because some of them reach further than others."""
+"""Modules of which each name is assessed separately, because some of their names reach more of the bundle
+than others.
+"""
 _SHIPPED = frozenset({"py4j", "pyspark", "streamkeeper"})
-"""Libraries that may be installed outside of the interpreter's own directories."""
+"""Libraries that are never part of the job's code, although they may be installed outside of the interpreter's own
+directories.
+"""
 _SOURCE = ".py"
 _CODE = frozenset({_SOURCE, ".pyc", ".pyd", ".so", ".zip", ".egg", ".whl"})
 
@@ -150,7 +154,7 @@ class OwnCode:
         return self._trees[key]
 
     def compiled(self, module: object) -> str:
-        """Return a digest of a module's file if the module is the job's and has no source; empty otherwise."""
+        """Return a digest of a module's file if the module belongs to the job and has no source; empty otherwise."""
         file = getattr(module, "__file__", None) if self.is_own(module) else None
         return self.content(Path(file)) if file and self.tree(Path(file)) is None else ""
 
@@ -162,7 +166,8 @@ class OwnCode:
     def bindings(self, module: ModuleType, name: str) -> list[str]:
         """Return the statements of a module that give a global its value, as canonical text.
 
-        A process that imports the module runs these statements. In this process, the value may have been changed since.
+        Another process that imports the module runs these statements. In this process, the value may have changed since
+        the import.
         """
         key = str(getattr(module, "__file__", None))
         if key not in self._bindings:
@@ -179,10 +184,10 @@ class OwnCode:
         return ImportEffects(vars(module), self.is_own, self._decorators).compiled(tree, rewritten) if tree else None
 
     def imports(self, name: str) -> list[Path] | None:
-        """Return the files that run when one of the job's modules is imported, found without running any of them.
+        """Return the files that run when one of the job's modules is imported, determined without running any of them.
 
-        The result includes the ``__init__`` of parent packages, and all files that these files import, wherever in the
-        code the import is. Returns None for a library's module.
+        The result includes the ``__init__`` of parent packages, and all files that these files import, wherever the
+        import is in the code. Returns None for a library's module.
         """
         found: dict[Path, None] = {}
         waiting = [name]
@@ -199,7 +204,7 @@ class OwnCode:
         return sorted(found) or None
 
     def _files_of(self, name: str) -> Iterator[tuple[Path, str]]:
-        """Yield the job's files that a dotted name stands for, each with the package for its relative imports."""
+        """Yield the job's files to which a dotted name refers, each with the package for its relative imports."""
         places: Iterable[str] = [*self._places, *sys.path]
         parts = name.split(".")
         for number in range(len(parts)):

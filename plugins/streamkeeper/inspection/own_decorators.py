@@ -1,4 +1,6 @@
-"""Proves of decorators of the job that applying one only makes a function or an object, and changes nothing else."""
+"""Proves that applying one of the job's own decorators only creates a function or an object, and changes
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from streamkeeper.inspection.variable_uses import assigned_names
 
 _COPIES_NAMES = (functools.wraps, functools.update_wrapper)
 _METHODS = frozenset({"__init__", "__call__"})
-"""Special methods that a class of decorators may define; others may run while the class is used."""
+"""Special methods that a decorator's class may define. Any other special method may run whenever the class is used."""
 _OF_EVERY_CLASS = frozenset(
     {"__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__static_attributes__", "__weakref__"}
 )
 _PLAIN = (type(None), str, int, tuple, dict, GetSetDescriptorType)
-"""The types of these members, unless the class itself puts something else in their place."""
+"""The types of the values that Python itself gives to these members; a value of another type was set by the class."""
 _ONLY_TOLD = frozenset({"__doc__", "__module__", "__name__", "__qualname__", "__wrapped__"})
-"""Special attributes that change nothing of what an object does."""
+"""Special attributes that only describe an object and do not change its behaviour."""
 REBINDS = frozenset(
     {
         *("setattr", "delattr", "globals", "vars", "exec", "eval", "reload", "__dict__", "__import__"),
@@ -29,7 +31,7 @@ REBINDS = frozenset(
         *("__builtins__", "__globals__", "f_globals", "setitem", "__setitem__"),
     }
 )
-"""Names by which code may assign a global or a module's attribute whose name does not appear in the code."""
+"""Names with which code may assign a global or a module's attribute without naming it in the code."""
 
 
 class OwnDecorators:
@@ -48,8 +50,8 @@ class OwnDecorators:
         """Whether a decorator only wraps its function, in an inner function or in an object of a plain class.
 
         ``found``: the decorator as it is now.
-        ``name``: the decorator's name. The decorator must be applied without a call, as in ``@name``.
-        ``tree``: the module in which it is applied.
+        ``name``: the decorator's name. The job must apply the decorator without a call, as in ``@name``.
+        ``tree``: the module in which the decorator is applied.
         """
         if not (self._always_has(tree, name) and isinstance(found, FunctionType | type)):
             return False
@@ -58,28 +60,31 @@ class OwnDecorators:
         return type(found) is type and self._holds(found)
 
     def _always_has(self, tree: ast.Module | None, name: str) -> bool:
-        """Whether a name of a module had the same value whenever the module used it, according to all of the job."""
+        """Whether a name had the same value each time its module used it, which requires that no code of the job
+        changes the value.
+        """
         return tree is not None and times_bound(tree, name) == 1 and self._names_stored().isdisjoint((name, "*"))
 
     def _is_kept(self, function: FunctionType, *names: str) -> bool:
         return all(self._always_has(self._sources.tree(function), name) for name in names)
 
     def may_run_at_import(self, name: str, tree: ast.Module) -> bool:
-        """Whether a function of this name may run while the job's modules are imported. This is true for special names,
-        and for names that code outside of function bodies contains.
+        """Whether a function of this name may run while the job's modules are imported.
+
+        This is true for special names, and for names that occur in code outside of function bodies.
         """
         if self._used is None:
             self._used = _used_at_import(each for each in self._trees() if each)
         return is_special(name) or name in self._used or name in _used_at_import([tree])
 
     def _names_stored(self) -> set[str]:
-        """Return the attributes that the job assigns anywhere, and ``*`` if it may assign any attribute."""
+        """Return the attributes that the job assigns anywhere in its code, and ``*`` if it may assign any attribute."""
         if self._stored is None:
             self._stored = _names_stored(self._trees())
         return self._stored
 
     def _wraps(self, decorator: FunctionType) -> bool:
-        """Whether a function only defines functions and returns one of its names."""
+        """Whether a function only defines inner functions and returns one of them or its own parameter."""
         syntax = self._sources.of(decorator)
         parameter = _only_parameter(syntax)
         if not isinstance(syntax, ast.FunctionDef) or syntax.decorator_list or not parameter:
@@ -114,7 +119,7 @@ class OwnDecorators:
         )
 
     def _kept_names(self, function: FunctionType, local: set[str]) -> dict[str, Any]:
-        """Return the globals by which a function may name ``functools.wraps``, as they were when the function ran."""
+        """Return the globals through which a function may refer to ``functools.wraps``, if no code changes them."""
         hidden = local.union(function.__code__.co_freevars)
         wanted = {name: value for name, value in function.__globals__.items() if value is functools or _copies(value)}
         return {name: value for name, value in wanted.items() if name not in hidden and self._is_kept(function, name)}
@@ -143,9 +148,9 @@ def _names_stored(trees: Iterable[ast.Module | None]) -> set[str]:
 
 
 def _used_at_import(trees: Iterable[ast.Module]) -> set[str]:
-    """Return the names, attributes and texts in all code of modules that is not in the body of a function.
+    """Return the names, attributes and texts in all code of modules that is outside of function bodies.
 
-    A name that an import replaces by another one is included if the other one is.
+    A name that is imported under another name is included if that other name is included.
     """
     found: set[str] = set()
     renamed: dict[str, set[str]] = {}
@@ -170,7 +175,7 @@ def _used_at_import(trees: Iterable[ast.Module]) -> set[str]:
 
 
 def is_special(name: str) -> bool:
-    """Whether a name is one of those that Python itself uses."""
+    """Whether a name begins and ends with two underscores, as the names that Python itself uses."""
     return name.startswith("__") and name.endswith("__")
 
 

@@ -24,7 +24,7 @@ def attributes_in(found: object) -> list[Node]:
 
 
 def is_plan(found: object) -> bool:
-    """Whether an argument is a plan or contains one."""
+    """Whether an argument is a plan or contains a plan."""
     parts = found if isinstance(found, list) else [found]
     return any(isinstance(part, Node) and part.kind == PLAN for part in parts)
 
@@ -43,6 +43,8 @@ def flattened(condition: Node, name: str) -> list[Node]:
 
 
 def attributes_not_null(condition: Node) -> frozenset[int]:
-    """Return the attributes for which a condition contains ``IS NOT NULL``, alone or joined by AND."""
+    """Return the attributes for which a condition contains ``IS NOT NULL``, either as the whole condition or joined by
+    AND.
+    """
     checked = [part.children[0] for part in flattened(condition, "And") if part.name == "IsNotNull"]
     return frozenset(operand.expression_id for operand in checked if operand.name == "AttributeReference")

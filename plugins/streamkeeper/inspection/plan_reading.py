@@ -1,4 +1,6 @@
-"""Reads from Spark's logical plans, through py4j, what the walked plan does not contain: outputs and sources."""
+"""Reads from Spark's logical plans, through py4j, the parts that the walked plan does not contain: outputs
+and sources.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class QueryPlan:
     chosen plan.
 
     The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes the state. Before
-    the optimization, the current time is replaced as Spark does it for a micro-batch (MicroBatchExecution), but without
-    a value. Otherwise the optimizer would write the present moment into the plan, and would optimize the plan
+    the optimization, the current time is replaced as Spark replaces it for a micro-batch (MicroBatchExecution), but
+    without a value. Otherwise the optimizer would write the present time into the plan, and would optimize the plan
     differently from that of a micro-batch.
 
     ``tree``: every node of the chosen plan with all of its arguments.
@@ -157,5 +159,7 @@ def column(name: str, kind: str, *, nullable: bool) -> str:
 
 
 def expression(found: Any) -> str:
-    """Return an expression as SQL with its type. A random seed is removed, because every build draws a new one."""
+    """Return an expression as SQL with its type. Random seeds are removed, because every build of a query draws new
+    seeds.
+    """
     return column(without_seeds(found.sql()), found.dataType().catalogString(), nullable=found.nullable())

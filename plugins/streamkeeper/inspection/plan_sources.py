@@ -13,7 +13,9 @@ _UNNAMED = frozenset({"", "Unassigned", "<Unassigned>", "name=<Unassigned>"})
 
 
 def find_sources(analyzed: Any) -> tuple[Source, ...]:
-    """Return the sources of an analyzed plan. As in Spark, a relation that the plan reads twice is one source."""
+    """Return the sources of an analyzed plan. As in Spark, a relation that the plan reads twice counts as one
+    source.
+    """
     relations: list[Any] = []
     for node in walk(analyzed):
         if class_name(node) in spark_classes.STREAMING_RELATIONS and not any(

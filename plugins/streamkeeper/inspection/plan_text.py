@@ -1,4 +1,4 @@
-"""Shortens long canonical expressions, and writes types as in canonical expressions."""
+"""Shortens long canonical expressions, and writes data types in the form that canonical expressions use."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TOLD = re.compile(
 
 
 def shortened(canonical: str) -> str:
-    """Return a meaning (a canonical expression) unchanged, or a digest of a meaning that is too long.
+    """Return a meaning (a canonical expression) unchanged, or a digest of it if it is too long.
 
-    A long meaning would be repeated wherever it is used: the text of a column that is rewritten in many steps would
-    grow exponentially. The digest is followed by the parts of the meaning that rules search for.
+    A long meaning would be repeated wherever it is used, so that the text of a column that is rewritten in many steps
+    would grow exponentially. The digest is followed by the parts of the meaning that rules search for.
     """
     if len(canonical) <= _LONGEST:
         return canonical

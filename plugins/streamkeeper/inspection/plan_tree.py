@@ -18,7 +18,9 @@ _NUMBERED = re.compile(r"\b(_common_expr|_gen_alias)_\d+\b")
 
 
 class Tagged:
-    """A value that JSON has no form for; ``tag`` is its kind in ``PlanWalker.java``, such as ``t`` for a data type."""
+    """A value that JSON cannot represent. ``tag`` is the kind that ``PlanWalker.java`` gives the value, such as ``t``
+    for a data type.
+    """
 
     __slots__ = ("found", "tag")
 
@@ -31,7 +33,8 @@ class Node:
     """A node of a plan, such as an expression: its class, and its arguments as name -> value, in order.
 
     The value of a field is None (also for Spark's None), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``.
-    ``written``: the ``file:line`` of the Python call that made an expression, if Spark knows it. No digest contains it.
+    ``written``: the ``file:line`` of the Python call that created an expression, if Spark has recorded it. No digest
+    contains it.
     """
 
     __slots__ = ("fields", "kind", "name", "written")
@@ -68,7 +71,9 @@ def structure_digest(plan: Node) -> str:
 
 
 def unnumbered(text: str) -> str:
-    """Return the text without the numbers of generated columns, which Spark counts over the whole session."""
+    """Return the text without the numbers of generated columns, because Spark numbers these columns across the whole
+    session.
+    """
     return _NUMBERED.sub(r"\1", text)
 
 
@@ -121,7 +126,7 @@ def _decoded(value: Any, shells: list[Node]) -> Any:
 
 
 class _Json(str):
-    """A finished part of the canonical JSON, as opposed to a text of the plan."""
+    """A finished fragment of the canonical JSON, as opposed to a text that occurs in the plan."""
 
     __slots__ = ()
 
@@ -129,7 +134,8 @@ class _Json(str):
 def _canonical(plan: Node) -> Iterator[str]:
     """Yield a plan as the JSON of nested lists, with ids renumbered in the order in which they appear.
 
-    Without recursion: an expression may be as deep as Spark can plan, which is deeper than Python's encoder can go.
+    The function does not recurse, because an expression may be as deep as Spark can plan, and Python's encoder cannot
+    process that depth.
     """
     numbers: dict[tuple[str, int], int] = {}
     waiting: list[Any] = [plan]
@@ -158,8 +164,9 @@ def _json(found: Any) -> str:
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a node that are equal in two builds of the same query and may affect the rows. Of a
-    streaming source, yield only the output, because the source is described separately.
+    """Yield the arguments of a node that are equal in two builds of the same query and may affect the rows.
+
+    For a streaming source, yield only the output, because the source is described separately.
     """
     if node.name in spark_classes.STREAMING_RELATIONS:
         # The described sources say what is read, and how.

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).with_name("PlanWalker.java")
 _WALKERS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
-"""The walker of each JVM; it keeps no data of a session."""
+"""The walker of each JVM. A walker keeps no data of a session."""
 
 
 class PlanWalker:
-    """Walks plans in the JVM of one session."""
+    """Reads and optimizes plans in the JVM of one session, with ``PlanWalker.java``."""
 
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
@@ -33,7 +33,8 @@ class PlanWalker:
         return read_plan(str(self._java.walk(plan)))
 
     def optimized(self, plan: Any) -> Any:
-        """Return the plan that the session's optimizer makes from an analyzed plan. The current time has the form that
-        it has in a micro-batch, but no value.
+        """Return the plan that the session's optimizer makes from an analyzed plan.
+
+        In the result, the current time has the form that it has in a micro-batch, but no value.
         """
         return self._java.optimized(plan, self._session.sessionState().optimizer())

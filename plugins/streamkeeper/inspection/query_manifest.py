@@ -1,4 +1,6 @@
-"""Describes a query before its start in a manifest, which is the same for every build of the same code."""
+"""Creates the manifest that describes a query before its start, and that is the same for every build of
+the same code.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
 def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:
     """Return the manifest of ``query`` without starting it.
 
-    ``spark``: the session. ``bundle_root``: the directory to which the job's code was unpacked. The settings are those
-    that the query's session has now. If the plan contains rows that the job's code created, these rows are read. Raises
-    JobUnusable for a query that is nested more deeply than Spark can plan.
+    ``spark``: the session. ``bundle_root``: the directory to which the job's code was unpacked. The settings in the
+    manifest are the current settings of the query's session. If the plan contains rows that the job's code created,
+    these rows are read. Raises JobUnusable for a query that is nested more deeply than Spark can plan.
     """
     session = query.df.sparkSession
     confs = read_confs(session)
@@ -112,7 +114,7 @@ def _described(
 _FUNCTION = re.compile(r"\bfunc=(\d+)\b")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CALL = "pythonud"
-"""The first characters of a call of a Python function, aggregate or generator in a canonical expression."""
+"""The first characters of a call to a Python function, aggregate or generator in a canonical expression."""
 
 
 def functions_of(canonical: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""Walks over everything that a function reaches, by value. ``code_digest`` documents what the result guarantees."""
+"""Reads everything that a function reaches, by value. ``code_digest`` documents what the result guarantees."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(Not
 
 
 class Reading:
-    """One walk over everything that a function reaches. The result is plain JSON, in which a number replaces an
-    object that was read before.
+    """One pass over everything that a function reaches. The result is plain JSON, in which a number stands for an
+    object that was already read.
     """
 
     def __init__(self, own: OwnCode, look: Routing | LocalNames | None = None) -> None:
@@ -169,11 +169,11 @@ class Reading:
         return [self.value(kind), self._members(attributes(found, but="__wrapped__"))]
 
     def _members(self, pairs: Iterable[tuple[str, Any]]) -> Any:
-        """Return attributes or variables. Their names do not count as strings."""
+        """Return attributes or variables with their values. Their names do not count as strings."""
         return [[name, self._under(name, value)] for name, value in pairs]
 
     def _under(self, key: object, found: Any) -> Any:
-        """Return a value under a name. If the name is the name of a secret, the value is never shown."""
+        """Return the value that belongs to a name. If the name is the name of a secret, the value is never shown."""
         hidden = isinstance(key, str) and is_secret(key)
         self._silent += hidden
         try:
@@ -182,7 +182,7 @@ class Reading:
             self._silent -= hidden
 
     def _alone(self, found: Any) -> str:
-        """Return an element of a set, read separately because the order of a set is not defined."""
+        """Return the JSON of one element of a set, read separately because the order of a set is not defined."""
         inner = copy(self)  # what does not depend on an order is shared
         inner._seen, inner.met = dict(self._seen), type(self.met)()
         text = json.dumps(inner.value(found))
@@ -304,7 +304,7 @@ class Reading:
         return [self._under(name, found), self._own.bindings(owner, name)]
 
     def _attribute(self, module: ModuleType, name: str, importing: bool) -> tuple[Any, ModuleType | None]:
-        """Return the value of ``module.name``; if the module computes the name, the module as a whole."""
+        """Return the value of ``module.name``: the module if it computes the name, the name alone for a library."""
         found = vars(module).get(name)
         if isinstance(found, ModuleType):
             return found.__name__, found
@@ -320,7 +320,7 @@ class Reading:
         return self.value(module), None
 
     def _escaped(self, module: ModuleType, importing: bool) -> Any:
-        """Return a module that is passed on, as a whole, because anything in it may be used."""
+        """Return the whole of a module that is passed on as a value, because the receiver may use anything in it."""
         if self._own.is_own(module):
             return self.value(module)
         if not importing:
@@ -366,7 +366,7 @@ class Reading:
         return ["own-class", *held, [self.value(registered) for registered in registered_with(found)]]
 
     def _annotations(self, found: type) -> dict[str, Any]:
-        """Return the annotations of a class by value. As they are written, they count if something may read them."""
+        """Return the annotations of a class by value. Their source text is also recorded, in case any code reads it."""
         annotations = resolved(found)
         self.met.annotated.append(as_written(found))
         for name, field in vars(found).get("__dataclass_fields__", {}).items():

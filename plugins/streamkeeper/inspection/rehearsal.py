@@ -1,14 +1,14 @@
-"""Tests a candidate with Spark: the candidate's query runs the last batch again, on a clone of the live checkpoint.
+"""Tests a candidate with Spark: the candidate's query reruns the last batch on a clone of the live checkpoint.
 
-A restored checkpoint has only the result of its last batch, so that this batch cannot run again. The query then
-continues after that batch on the clone, with the planned batch or with one within the sources' limits.
+A restored checkpoint has only the result of its last batch, so that this batch cannot be rerun. The query then
+continues after that batch on the clone, with the planned batch or with a batch within the sources' limits.
 
 A batch without input rows runs none of the query's functions on data. If the last batch had no input rows, the newest
-earlier batch with input runs again as well, on a second clone.
+earlier batch with input is rerun as well, on a second clone.
 
-A rehearsal finds what Spark refuses, with Spark's error class. It does not find what Spark accepts and computes
-wrongly; the comparison of plans does. A rehearsal also warms up the JVM. It changes neither the live checkpoint nor the
-output.
+A rehearsal finds what Spark refuses, with Spark's error class. It does not find what Spark accepts but computes
+wrongly; the comparison of plans finds this. A rehearsal also warms up the JVM. It changes neither the live checkpoint
+nor the output.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CLONE_DAMAGED = "CHECKPOINT_NOT_WHOLE"
 OUT_OF_REACH = "SOURCE_OUT_OF_REACH"
 
 LOOK_BACK = 20
-"""The number of batches before the last one among which a batch with rows is searched."""
+"""The number of batches before the last one that are searched for a batch with rows."""
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,17 +52,19 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     """Whether the candidate passed."""
     batch: int | None
-    """The batch that ran again. None if no batch was ever committed; the result is ``ok`` then."""
+    """The batch that was rerun, or after which the query continued. None if no batch was ever committed; the result is
+    ``ok`` then.
+    """
     error_class: str
     """The error class of Spark, or of the exception, or one of this module. Empty if ``ok``."""
     message: str
-    """The error. If ``ok``, it may still name rows that could not be read again."""
+    """The error. If ``ok``, the message may still name rows that could not be read a second time."""
     seconds: float
     """The time that the rehearsal took."""
     did: str = ""
     """What the rehearsal did, as a phrase with a verb; empty if not ``ok``."""
     again: bool = False
-    """Whether ``batch`` itself ran, and not the batch after it."""
+    """Whether ``batch`` itself was rerun, and not the batch after it."""
     unchecked: str = ""
     """Input files of the batch that could not be checked, as a phrase."""
     without_rows: bool = False
@@ -93,7 +95,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, 
 
 
 def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, timeout_s: float) -> Rehearsal:
-    """Run the last committed batch again, or the batch after it if Spark cannot start from an open batch.
+    """Rerun the last committed batch, or run the batch after it if Spark cannot start from an open batch.
 
     The parameters are those of ``rehearse``.
 
@@ -155,7 +157,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
 def _rehearse_earlier(
     query: Query, checkpoint: Tree, scratch: str, last: Rehearsal, timeout_s: float
 ) -> Rehearsal | None:
-    """Return the result of running the newest batch with input before ``last`` again; None if it could not run.
+    """Rerun the newest batch with input before ``last`` and return the result; None if the batch could not run.
 
     The batch cannot run if its input or its state is missing, if it has no rows either, or if Spark rejects its state.
     The last batch ran on newer state, so a defect of older state does not affect the candidate.
@@ -206,9 +208,10 @@ def _rehearse_earlier(
 
 
 def _newest_that_read(checkpoint: Tree, before: int) -> int | None:
-    """Return the newest batch below ``before`` that has other end offsets than the batch before it.
+    """Return the newest batch below ``before`` whose end offsets differ from those of the batch before it.
 
-    Only the last ``LOOK_BACK`` batches are searched. None without such a batch, or if a plan is missing or unreadable.
+    Only ``LOOK_BACK`` batches are searched. Returns None if no such batch exists, or if a plan is missing or
+    unreadable.
     """
     end = _ends(checkpoint, before - 1)
     for number in range(before - 1, max(-1, before - 1 - LOOK_BACK), -1):
@@ -265,13 +268,15 @@ def _go_on(
 
 
 def _told_next(target: Tree, batch: int) -> str:
-    """Return which batch ran on a clone that ended with ``batch``; empty if none did."""
+    """Return a phrase that names the batch that ran on a clone whose last commit was ``batch``; empty if none ran."""
     newest = last_committed(target)
     return f"continued from batch {batch} with batch {newest}" if newest is not None and newest > batch else ""
 
 
 def _told_idle(batch: int) -> str:
-    """Return what a run without new input did, where Spark cannot read the state because the sources have names."""
+    """Return a phrase for a run without new input, for the case that Spark cannot read the state because the sources
+    have names.
+    """
     return f"started after batch {batch}, without new input and without loading the state"
 
 
@@ -280,7 +285,7 @@ def _fault_in(ran: Diverted, timeout_s: float) -> RunFault | None:
 
 
 def _out_of_reach(query: Query, checkpoint: Tree, batch: int) -> RunFault | None:
-    """Return the fault if the query's sources do not answer, which is no fault of the candidate; None otherwise."""
+    """Return the fault if the query's sources do not answer, which is not the candidate's fault; None otherwise."""
     try:
         missing_in(query, checkpoint, batch)
     except SourceOutOfReach as error:

@@ -1,4 +1,6 @@
-"""Proves a restored checkpoint: the real query resumes from it with its output diverted, and all its state loads."""
+"""Proves that a restored checkpoint works: the real query resumes from it with its output diverted, and all state
+loads.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ STATE_UNPROVEN = "STATE_NOT_READABLE"
 
 
 class _Failed(Exception):
-    """A drill failed, for the reason that this error contains."""
+    """The error of a failed drill, with the reason."""
 
     def __init__(self, error_class: str, message: str) -> None:
         super().__init__(message)
@@ -74,7 +76,9 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
 
 
 def _must_stand_at(checkpoint: Tree, batch: int) -> None:
-    """Raise an error unless ``batch`` is the last commit: Spark silently reruns a batch whose commit is missing."""
+    """Raise an error unless ``batch`` is the last commit, because Spark silently reruns a batch whose commit is
+    missing.
+    """
     read_offsets(checkpoint.fresh(), batch)
     committed, planned = last_committed(checkpoint.fresh()), last_planned(checkpoint.fresh())
     if committed != batch:
@@ -86,7 +90,7 @@ def _must_stand_at(checkpoint: Tree, batch: int) -> None:
 
 
 def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tuple[int | None, int, str]:
-    """Return the batch that ran (None without one), its input rows, and why it was stopped (empty if it was not)."""
+    """Return the batch that ran (None if none ran), its input rows, and why it was stopped (empty if it was not)."""
     pending = last_planned(checkpoint.fresh()) == batch + 1
     run = run_next(query, checkpoint, timeout_s=timeout_s)
     if not run.ended:
@@ -105,7 +109,11 @@ def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tupl
 
 
 def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: int) -> tuple[StateCount, str]:
-    """Return the count of the state, and a remark on unreadable stores, which only a batch that ran can prove."""
+    """Return the number of stores and rows of the state, and a remark on the stores that Spark's reader does not
+    support.
+
+    Such stores are accepted only if a batch ran, because only a batch proves that their state can be loaded.
+    """
     try:
         count = read_all_state(spark, checkpoint, batch if ran is None else ran, owned=True)
     except CheckpointDamaged as error:

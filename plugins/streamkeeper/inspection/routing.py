@@ -1,8 +1,8 @@
-"""Finds the code of a sink's function that may decide where rows go: all code except what provably does not.
+"""Finds the code of a sink's function that may decide where rows go: all code except the parts that provably do not.
 
 These parts do not decide: log lines, names of local variables, tuning of writes, guards against empty batches, and
 filters of the batch if all rows go to one place (like a filter above all state, such filters apply to new rows).
-Columns that the function makes, renames or drops may decide, because any of them may be a row's key, route or topic.
+Columns that the function creates, renames or drops may decide, because any of them may be a row's key, route or topic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamkeeper.inspection.local_names import LOCALS
 
 _TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sortWithinPartitions", "unpersist"})
 _READS = frozenset({"collect", "count", "head", "isEmpty", "show", "take"})
-"""Methods that only run the batch's query if a statement drops their result."""
+"""Methods that only run the batch's query if a statement discards their result."""
 _SHAPES = frozenset(
     {"drop", "dropDuplicates", "drop_duplicates", "fillna", "select", "selectExpr"}
     | {"toDF", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed"}
@@ -37,7 +37,7 @@ _NEEDS_ORDER = frozenset(
     {"collect", "dropDuplicates", "drop_duplicates", "first", "foreach", "foreachPartition", "head", "limit", "rdd"}
     | {"tail", "take", "toLocalIterator", "toPandas"}
 )
-"""Methods after which a preceding sort matters: it decides which row is kept, or which of two rows comes last."""
+"""Methods for which a preceding sort matters, because it decides which row is kept or which of two rows comes last."""
 _OF_FRAMES = _TUNES | _READS | _SHAPES | _CHOOSES | _SORTS
 _TUNING_OPTIONS = frozenset({"batchsize", "compression", "fetchsize", "maxrecordsperfile", "numpartitions"})
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "warning"})
@@ -54,9 +54,9 @@ _WRITES = frozenset(
         *("_sqlite3", "snowflake", "sqlalchemy", "sqlite3", "urllib3"),
     }
 )
-"""Libraries through which sink functions write, and which only write to places that their caller names."""
+"""Libraries through which sink functions write, and which write only to places that their caller names."""
 _ATTRIBUTES_SAY = sys.version_info >= (3, 12)
-"""Whether the lowest bit of ``LOAD_ATTR`` marks a method call. In older versions, that was a separate instruction."""
+"""Whether the lowest bit of ``LOAD_ATTR`` marks a method call. Older versions of Python have a separate instruction."""
 _PASSED = frozenset({"NOT_TAKEN", "PRECALL", "TO_BOOL"})
 """Instructions that accompany a call or a condition in some versions of Python."""
 
@@ -124,7 +124,9 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
 
 
 def _goes_to_one_place(steps: Steps, kept: Sequence[int], frames: set[str]) -> bool:
-    """Whether a frame is used only once, outside of loops; ``kept``: instructions except those that make frames."""
+    """Whether a frame is used at most once, and not in a loop; ``kept``: the instructions except those that make
+    frames.
+    """
     loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
     renamed = [steps[number].opname == "STORE_FAST" for number in kept[1:]]
     uses = [number for number, here, after in zip(kept, loaded, [*renamed, False], strict=True) if here and not after]
@@ -134,7 +136,8 @@ def _goes_to_one_place(steps: Steps, kept: Sequence[int], frames: set[str]) -> b
 def _empty_guards(steps: Steps, out: set[int], batch: str) -> Iterator[int]:
     """Yield the guards ``if batch.isEmpty(): return``, and ``if not batch.isEmpty():`` around everything that follows.
 
-    Only guards on the batch itself: if they test rows chosen from it, the other rows may still be written further down.
+    Only guards on the batch itself are included. If a guard tests rows that were selected from the batch, the other
+    rows may still be written further down.
     """
     if any(step.argval == batch and step.opname in ("STORE_FAST", "DELETE_FAST") for step in steps):
         return
@@ -174,7 +177,7 @@ def _returns_nothing(steps: Steps, index: int) -> int:
 
 
 def _loops(steps: Steps) -> Iterator[range]:
-    """Yield the offsets of code that runs in a loop."""
+    """Yield the ranges of offsets that run in a loop."""
     for step in steps:
         if step.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD")):
             yield range(step.argval, step.offset)
@@ -183,7 +186,8 @@ def _loops(steps: Steps) -> Iterator[range]:
 def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> dict[int, Any]:
     """Return the new arguments of instructions that name a variable or a place in the code.
 
-    Variables are given by their order, and places by the code that is still there.
+    A variable is replaced by its position in the order of first use, and a place by its position in the code that is
+    kept.
     """
     order = {name: number for number, name in enumerate(parameters)}
     left = [steps[number].offset for number in kept]
@@ -198,7 +202,7 @@ def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> 
 
 
 def _kept(steps: Steps, out: set[int]) -> list[int]:
-    """Return the instructions that are left, without those that only pass a variable on."""
+    """Return the positions of the instructions that are not in ``out``, without those that only pass a variable on."""
     found: list[int] = []
     for number, step in enumerate(steps):
         if number in out:
@@ -221,7 +225,7 @@ def _kept(steps: Steps, out: set[int]) -> list[int]:
 
 
 def _frames(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], batch: str) -> set[str]:
-    """Return variables that only ever hold the batch or something made from its rows."""
+    """Return the variables that never hold anything but the batch or a frame that was made from its rows."""
     stores = [number for number, step in enumerate(steps) if step.opname == "STORE_FAST"]
     frames = {batch} | {str(steps[number].argval) for number in stores} - set(parameters)
     while True:
@@ -233,7 +237,9 @@ def _frames(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], b
 
 
 def _frame_ends(steps: Steps, names: Mapping[str, Any], frames: set[str]) -> dict[int, range]:
-    """Return place with a frame on top of the stack -> the instructions of the call that made this frame."""
+    """Return position of an instruction that leaves a frame on top of the stack -> the instructions of the call that
+    made it.
+    """
     ends: dict[int, range] = {}
     for number, step in enumerate(steps):
         if step.opname == "LOAD_FAST" and step.argval in frames:
@@ -253,7 +259,9 @@ def _on_frames(steps: Steps, names: Mapping[str, Any], frames: set[str], methods
 
 
 def _method_of(steps: Steps, call: int) -> int | None:
-    """Return the instruction that loads the method or function called at ``call``; None if it cannot be determined."""
+    """Return the position of the instruction that loads the method or function called at ``call``; None if it is
+    unclear.
+    """
     start = call
     while start > 0 and steps[start - 1].opname in ("PRECALL", "KW_NAMES"):
         start -= 1
@@ -294,7 +302,7 @@ def _is_harmless(name: str, names: Mapping[str, Any]) -> bool:
 
 
 def _logging(steps: Steps, names: Mapping[str, Any]) -> Iterator[int]:
-    """Yield statements that only write a line to a log."""
+    """Yield the instructions of statements that only write a line to a log."""
     for number, step in enumerate(steps[:-1]):
         if step.opname != "CALL" or steps[number + 1].opname != "POP_TOP":
             continue
@@ -316,7 +324,7 @@ def _is_logger(step: dis.Instruction, names: Mapping[str, Any]) -> bool:
 
 
 def _tuning_options(steps: Steps) -> Iterator[int]:
-    """Yield calls ``.option("batchsize", …)`` with a constant."""
+    """Yield the instructions of calls like ``.option("batchsize", …)`` with a constant value."""
     for number, step in enumerate(steps):
         called = _method_of(steps, number) if step.opname == "CALL" and step.arg == 2 else None
         if called is None or steps[called].argval != "option" or steps[called].opname == "LOAD_GLOBAL":

@@ -1,7 +1,7 @@
-"""Whether code may see the text of an error that Python raises for values of the wrong type or number.
+"""Decides whether code may see the text of an error that Python raises for values of the wrong type or number.
 
-The text shows how the code is written: ``5 < x`` and ``x > 5`` raise a TypeError for a text ``x``, with two different
-texts, and ``f(*x)`` names the parameters that are missing.
+The text reveals how the code is written: for a text ``x``, both ``5 < x`` and ``x > 5`` raise a TypeError, but with
+different texts, and for ``f(*x)`` the error names the parameters that are missing.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def shows_errors(node: ast.AST) -> bool:
 
 
 def _is_error(name: str) -> bool:
-    """Whether Python itself has an error of this name, so that a handler may mean another one by it."""
+    """Whether Python has a built-in error of this name, so that a handler that names it may catch a different error."""
     found = vars(builtins).get(name)
     return isinstance(found, type) and issubclass(found, BaseException)
 
 
 def _is_another(kind: ast.expr | None) -> bool:
-    """Whether a handler certainly catches neither of these errors, nor a group of errors."""
+    """Whether a handler certainly catches neither a TypeError, nor a NameError, nor a group of errors."""
     match kind:
         case ast.Tuple(elts=parts):
             return all(map(_is_another, parts))

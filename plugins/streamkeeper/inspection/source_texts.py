@@ -28,7 +28,7 @@ class Written(NamedTuple):
     bare: str
     """The source without comments, docstrings, secrets and annotations."""
     lines: tuple[int, ...]
-    """For each line of the text, its line in ``file``. Empty if this is not known."""
+    """For each line of the text, its line in ``file``. Empty if the lines could not be determined."""
 
     @property
     def place(self) -> str:
@@ -53,7 +53,9 @@ class SourceTexts:
         self._found: dict[tuple[str, int, str], Written | None] = {}
 
     def function(self, code: CodeType) -> Written | None:
-        """Return the source of a function with its decorators; None if the function is in none of the job's files."""
+        """Return the source of a function with its decorators; None if none of the job's files contains the
+        function.
+        """
         key = (code.co_filename, code.co_firstlineno, code.co_qualname)
         if code.co_name == _LAMBDA or key not in self._found:
             self._found[key] = self._function(code)
@@ -83,7 +85,7 @@ class SourceTexts:
         return self._written(header, str(getattr(module, "__file__", "")))
 
     def binding(self, home: str, name: str) -> Binding | None:
-        """Return the last assignment to a global; None without one.
+        """Return the last assignment to a global; None if there is no assignment.
 
         For an imported global, this is the assignment in the module from which the global was imported.
         """
@@ -103,7 +105,7 @@ class SourceTexts:
         return None
 
     def statements(self, module: ModuleType | None, lines: set[int]) -> Written | None:
-        """Return the source of a module's top-level statements and decorators that have code in any of ``lines``."""
+        """Return the source of the module's top-level statements and decorators that include any of ``lines``."""
         found = list(_in_lines(getattr(self._module_tree(module), "body", []), lines))
         if not found:
             return None
@@ -137,7 +139,7 @@ class SourceTexts:
 
 
 def _indexed(tree: ast.Module) -> dict[tuple[int, str], list[_Function]]:
-    """Return (first line, name) -> functions, with lines and names as in code objects."""
+    """Return (first line, name) -> functions, with lines and names as code objects record them."""
     found: dict[tuple[int, str], list[_Function]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -149,7 +151,7 @@ def _indexed(tree: ast.Module) -> dict[tuple[int, str], list[_Function]]:
 
 
 def _holds(node: _Function, code: CodeType) -> bool:
-    """Whether a lambda was compiled to the given code, for lines that have several lambdas."""
+    """Whether a lambda was compiled to the given code. This distinguishes several lambdas on the same line."""
     if not isinstance(node, ast.Lambda):
         return False
     places = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column]
@@ -177,7 +179,9 @@ def _strip_annotations(tree: ast.Module) -> bool:
 
 
 def _line_numbers(node: ast.AST, again: ast.Module | None, text: str) -> tuple[int, ...]:
-    """Return, for each line of an unparsed node, its line in the file, using ``again``, the tree of that text."""
+    """Return, for each line of the unparsed ``text`` of a node, its line in the file; ``again``: the parsed
+    ``text``.
+    """
     if again is None:
         return ()
     original: ast.AST = node

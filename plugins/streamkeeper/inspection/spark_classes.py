@@ -1,4 +1,6 @@
-"""The names in Spark's JVM that may change between versions, all in this module; read from the code of Spark 4.2.0."""
+"""The names in Spark's JVM that may change between versions. They are all in this module, taken from the code of Spark
+4.2.0.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ STATELESS = frozenset(
 
 
 def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
-    """Whether a node may keep state on a stream. A class that is not listed here counts as one that keeps state.
+    """Whether a node may keep state on a stream. A class that is not listed here counts as a class that keeps state.
 
     ``below``: for each child, whether it is streaming. A join keeps state only if both sides are streaming.
     """

@@ -109,7 +109,9 @@ def _committed(checkpoint: Tree, batch: int | None) -> int:
 def _opened(
     spark: SparkSession, checkpoint: Tree, batch: int, *, owned: bool
 ) -> Iterator[tuple[SparkSession, Tree, tuple[StateStore, ...]]]:
-    """Provide a session with the checkpoint's layout, a directory to read from, and the stores in it."""
+    """Provide a session with the checkpoint's layout, a directory from which the state can be read, and the stores in
+    it.
+    """
     with session_for(spark, checkpoint) as session:
         try:
             stores = find_state_stores(session, checkpoint, batch)
@@ -148,7 +150,7 @@ def _export(session: SparkSession, checkpoint: Tree, batch: int, store: StateSto
 
 
 def _measured(found: ExportedStore, draft: Path, path: str) -> ExportedStore:
-    """Return the store with its numbers of rows, files and bytes. Files that are no Parquet files are removed."""
+    """Return the store with its numbers of rows, files and bytes. Files that are not Parquet files are removed."""
     from pyarrow import parquet
 
     files = []

@@ -23,10 +23,10 @@ _FORMAT_WITH_IDS = 2
 
 
 def state_layout(checkpoint: Tree) -> dict[str, str]:
-    """Return the confs for the layout of a checkpoint's state, as far as its logs record it; raises CheckpointDamaged.
+    """Return the confs for the layout of a checkpoint's state, to the extent that its logs record it.
 
-    The logs show the layout by whether commits name state files. Without state, commits name no state files in any
-    layout, so the result is empty.
+    The layout follows from whether commits name state files. Without state, commits name no state files in any layout,
+    so the result is empty. Raises CheckpointDamaged if the logs are damaged.
     """
     facts = read_facts(checkpoint.fresh())
     if "state/" not in checkpoint.fresh().names(""):
@@ -46,7 +46,7 @@ def session_for(spark: SparkSession, checkpoint: Tree) -> Iterator[SparkSession]
     """Provide a separate session with the confs of the checkpoint's state layout.
 
     The session is the active one within this context, because Spark's state reader uses the active session. Raises
-    CheckpointDamaged.
+    CheckpointDamaged if the checkpoint's logs are damaged.
     """
     layout = state_layout(checkpoint)
     session = spark.newSession()

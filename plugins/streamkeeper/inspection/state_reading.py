@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BATCHES = 20
-"""The most batches of a checkpoint for which ``has_evicted`` gives a proof, which reads the state of every batch."""
+"""The largest number of batches for which ``has_evicted`` attempts a proof, because the proof reads the state of every
+batch.
+"""
 
 TIMERS = "$timers"
-"""The name for the timers of an operator, beside its state variables, whose names cannot begin with ``$``."""
+"""The name for the timers of an operator. The names of its state variables cannot begin with ``$``."""
 
 _DESCRIBED = ("operatorId", "operatorName", "stateStoreName", "numPartitions", "operatorProperties")
 _JOIN = "symmetricHashJoin"
@@ -83,17 +85,19 @@ def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateSt
 
 
 def _keeps_one_partition(store: StateStore, rows: DataFrame) -> bool:
-    """Whether the first partition has all rows, as of a limit or an aggregate without keys; metadata count all."""
+    """Whether the first partition has all rows, as in a limit or an aggregate without keys, whose metadata count all
+    partitions.
+    """
     return store.name == _LIMIT or not rows.schema["key"].dataType.fieldNames()
 
 
 def _stores(operator: int, name: str, store: str, partitions: int, properties: str | None) -> Iterator[StateStore]:
-    """Yield what Spark's reader can read of one row of the state metadata.
+    """Yield the parts of the state that Spark's reader can read, from one row of the state metadata.
 
     ``operator``: the number of the operator.
     ``name``: its name in Spark's plan.
     ``store``: the name of the store.
-    ``partitions``: the number of partitions that it was given.
+    ``partitions``: the number of its partitions according to the metadata.
     ``properties``: the operator's properties as JSON, if any.
     """
 

@@ -1,4 +1,4 @@
-"""Where a function uses its names."""
+"""Finds where a function uses its names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.S
 
 
 def assigned_names(node: ast.AST) -> tuple[str, ...]:
-    """Return the names that a single node assigns or deletes, including the names that an ``except`` or a ``match``
+    """Return the names that a single node assigns or deletes, including those that an ``except`` or a ``match``
     assigns.
     """
     match node:

@@ -1,4 +1,6 @@
-"""Writes time windows in canonical expressions as windows; Spark's plan has them as arithmetic on their column."""
+"""Writes time windows in canonical expressions as windows, because Spark's plan contains them as arithmetic on their
+column.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def is_window(parts: Sequence[str]) -> bool:
-    """Whether a struct of these parts is a time window."""
+    """Whether a struct that consists of these parts is a time window."""
     return any(part.startswith(_BOUND) for part in parts)
 
 

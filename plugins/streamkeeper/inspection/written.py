@@ -1,4 +1,6 @@
-"""Finds where in the job's code an expression or a function is written, for findings to show; no rule compares it."""
+"""Finds where in the job's code an expression or a function is written. Findings show these lines; no rule compares
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _MOST, _LONGEST = 500, 1_000
-"""The most expressions of a query with places, and the longest expression; a partial list would mislead."""
+"""The largest number of expressions of a query for which places are recorded, and the length limit of an expression.
+
+Beyond the number, no places are recorded, because a partial list would mislead.
+"""
 
 
 def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dict[str, str]:

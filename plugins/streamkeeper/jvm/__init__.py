@@ -1,1 +1,1 @@
-"""Streamkeeper's Java classes in Spark's JVM, compiled where they are used."""
+"""Streamkeeper's Java classes in Spark's JVM. They are compiled on the machine that uses them."""

@@ -1,4 +1,4 @@
-"""Finds files that Spark 4.2.0 would read twice or skip, before a batch runs, with ``BatchFiles.java``."""
+"""Finds, before a batch runs, the files that Spark 4.2.0 would read twice or skip, with ``BatchFiles.java``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ PUT_BACK = (
 
 
 def prepare(spark: SparkSession) -> None:
-    """Load the Java class that checks files. Call this before the first batch, so that a batch's thread finds it."""
+    """Load the Java class that checks files. Call this before the first batch, so that the batch's thread finds the
+    class.
+    """
     if spark.sparkContext not in _FOUND:
         _FOUND[spark.sparkContext] = load_class(spark, _SOURCE).newInstance()
 
@@ -40,7 +42,8 @@ def check_files(batch: DataFrame, number: int) -> None:
 
 
 def check_batch(batch: DataFrame, number: int) -> None:
-    """Raise InputUnreadable if Spark would read files of the batch twice, InputGone if Spark would skip files of it.
+    """Raise InputUnreadable if Spark would read files of the batch twice, or InputGone if Spark would skip files of the
+    batch.
 
     Call this on the thread that runs the batch.
     """

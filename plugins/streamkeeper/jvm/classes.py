@@ -1,4 +1,4 @@
-"""Loads classes from Java sources: compiled by the Janino that ships in Spark, once per environment, for all users.
+"""Loads classes from Java sources, which the Janino that ships in Spark compiles once per environment, for all users.
 
 Spark's own mutable class loader loads the classes. It is the context loader of every thread in which Python calls the
 JVM, and the parent of the loader of a local master's tasks. Remote executors get the classes as a jar.
@@ -73,7 +73,7 @@ def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -
 
 
 def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:
-    """Compile into the cache; return whether the classes are there now. An existing directory is complete."""
+    """Compile into the cache; return whether the classes exist there now. An existing directory counts as complete."""
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=cache.parent))

@@ -1,4 +1,4 @@
-"""Makes each checkpoint file on S3 writable by one writer only: ``CreateOnlyCheckpointFileManager.java`` replaces
+"""Ensures that only one writer can create each checkpoint file on S3: ``CreateOnlyCheckpointFileManager.java`` replaces
 Spark's own manager.
 """
 
@@ -24,7 +24,7 @@ def create_only(spark: SparkSession) -> None:
     """Make the session create each checkpoint file on s3a with one PUT, so that only one of several writers succeeds.
 
     Other file systems are not affected. Call this before the session's first query. The setting is stored in Hadoop's
-    configuration. In the job's confs it would become part of the job's description.
+    configuration, because in the job's confs it would become part of the job's description.
     """
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
     context: Any = spark.sparkContext
@@ -50,7 +50,9 @@ def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
 
 
 def s3a_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return s3a's settings for the server that AWS's variables select for boto3; s3a finds credentials itself."""
+    """Return s3a's settings for the server that AWS's variables select for boto3. The settings contain no credentials,
+    because s3a finds them itself.
+    """
     conf = {}
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
     if endpoint:

@@ -1,5 +1,5 @@
-"""Writes checkpoints on a local disk without a process for each file: ``LocalFiles.java`` replaces Hadoop's own
-class.
+"""Writes checkpoints to a local disk without starting a process for each file: ``LocalFiles.java`` replaces Hadoop's
+own class.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ HADOOPS = "org.apache.hadoop.fs.local.LocalFs"
 def write_without_processes(spark: SparkSession) -> None:
     """Make the JVM write checkpoint files without starting processes, with the same names, bytes and modes.
 
-    If Hadoop's configuration sets another class for local files than Hadoop's default, that class stays. A session with
-    a remote master is not changed either, because its executors lack the driver's classes. Call this after the
+    Nothing changes if Hadoop's configuration sets a class for local files that is not Hadoop's default. Nothing changes
+    either in a session with a remote master, because its executors lack the driver's classes. Call this after the
     session's start, because the class cannot be found earlier, and before the session's first query.
     """
     context: Any = spark.sparkContext

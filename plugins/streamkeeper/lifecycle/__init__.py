@@ -1,1 +1,1 @@
-"""Decide the next action from observations. Pure: no module here reads, writes or waits."""
+"""Decides the next action from observations. Pure: no module here reads, writes or waits."""

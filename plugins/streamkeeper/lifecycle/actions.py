@@ -1,4 +1,4 @@
-"""The possible next actions of an operation: one small value per action, with its parameters."""
+"""The possible next actions of an operation. Each action is a small value with its parameters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class GiveUpStarting(msgspec.Struct, frozen=True):
-    """Make certain that an instance cannot start later, and record that it could not be started."""
+    """Ensure that an instance cannot start later, and record that it could not be started."""
 
     instance: str
 
@@ -42,7 +42,7 @@ class RecordDescription(msgspec.Struct, frozen=True):
 
 
 class Assess(msgspec.Struct, frozen=True):
-    """Compare the candidate's manifests with those of the current release, for the deploy and for a rollback."""
+    """Compare the candidate's manifests with those of the current release, for the deploy and for a later rollback."""
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -59,18 +59,20 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 class RecordEnd(msgspec.Struct, frozen=True):
-    """Record that an instance's process tree has provably ended."""
+    """Record that an instance's whole process tree has provably terminated."""
 
     instance: str
-    """The instance that ended."""
+    """The instance that terminated."""
     proof: str
-    """The proof of its end, one sentence."""
+    """The proof that it terminated, as one sentence."""
     exit: str
-    """How the instance ended: its last reported state, or a text if it reported none."""
+    """How the instance terminated: its last reported state, or a text if it reported none."""
     fault: str = ""
-    """Value of the fault by which its runner explains the end; empty if unknown."""
+    """Value of the fault that, according to the runner, terminated the instance; empty if unknown."""
     unclaimed: bool = False
-    """Whether no process of it was found: it must first become impossible that one claims it later."""
+    """Whether no process of the instance was found. It must then be made impossible that a process claims the instance
+    later.
+    """
 
 
 class BackUp(msgspec.Struct, frozen=True):
@@ -80,7 +82,7 @@ class BackUp(msgspec.Struct, frozen=True):
 
 
 class CheckDrift(msgspec.Struct, frozen=True):
-    """Mark the step done if the evidence matches the approved evidence. If not, raise OperationRefused."""
+    """Mark the step done if the evidence matches the approved evidence; otherwise raise OperationRefused."""
 
 
 class Shadow(msgspec.Struct, frozen=True):
@@ -92,7 +94,7 @@ class Shadow(msgspec.Struct, frozen=True):
 class RestoreVersions(msgspec.Struct, frozen=True):
     """Restore a snapshot for each transition that needs one, and mark the step done.
 
-    After the candidate has failed, restore one for each rollback path that needs one instead.
+    After the candidate has failed, restore a snapshot for each rollback path that needs one instead.
     """
 
 
@@ -104,7 +106,7 @@ class Appoint(msgspec.Struct, frozen=True):
 
 
 class RecordLastBatches(msgspec.Struct, frozen=True):
-    """Record the last committed batch of each query of the ended release; mark the step done."""
+    """Record the last committed batch of each query of the release that has stopped; mark the step done."""
 
 
 class TakeCutoverSnapshots(msgspec.Struct, frozen=True):

@@ -1,4 +1,6 @@
-"""Decisions about an opaque change: back up the state, ask a person, verify that the approved evidence applies."""
+"""Decisions about an opaque change: back up the state, ask a person, verify that the approval applies to the present
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from streamkeeper.model.requests.request import Handover
 ANSWER = "an approval"
 """The name of the wait while a person decides."""
 ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
-"""The subject of the question in each step that asks one."""
+"""The subject of the question, by the step that asks a question."""
 
 
 def keep_state(observation: Observation) -> Decision:
@@ -26,7 +28,7 @@ def keep_state(observation: Observation) -> Decision:
 
 
 def approve(observation: Observation) -> Decision:
-    """Return the decision to stop the standby or, once it has ended, to wait for the answer.
+    """Return the decision to stop the standby or, once it has terminated, to wait for the answer.
 
     The standby is stopped because it would occupy resources during the wait.
     """
@@ -62,16 +64,16 @@ def await_answer(observation: Observation, step: Step, *, why: str = "") -> Deci
 
 
 def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | None:
-    """Return the recorded answer of a person about this subject; None without an answer."""
+    """Return a person's recorded answer about this subject; None if there is no answer."""
     return operation.review if about is About.OUTPUT else operation.approval
 
 
 def get_ready(observation: Observation) -> Decision:
-    """Return the decision to gather the evidence again on the present checkpoint, and then to compare it with the
-    approved evidence.
+    """Return the decision to regather the evidence on the present checkpoint, and then to compare it with the approved
+    evidence.
 
-    In a warm handover, the standby gathers the evidence. In a cold handover, an instance with the role DESCRIBER does,
-    and is stopped afterwards.
+    In a warm handover, the standby gathers the evidence. In a cold handover, an instance with the role DESCRIBER
+    gathers it, and is stopped afterwards.
     """
     step, operation = Step.READY, observation.operation
     release = operation.release

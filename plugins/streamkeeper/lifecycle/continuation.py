@@ -1,4 +1,4 @@
-"""Whether to restart an instance whose driver has ended, given the decisions made since."""
+"""Decides whether to restart an instance whose driver has terminated, considering the decisions made since."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from streamkeeper.model.records.job_state import JobState
 
 
 class Continuation(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision whether an instance runs another generation. ``state``: the final state of the instance if not."""
+    """The decision whether another generation of an instance starts. ``state``: the final state of the instance if none
+    starts.
+    """
 
     goes_on: bool
     reason: str = ""
@@ -19,10 +21,10 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Continuation:
-    """Whether another generation of an instance may start; ``orders``: all commands to that instance so far.
+    """Return the decision whether another generation of an instance may start.
 
-    While the job is stopped, an appointed instance may not run again, unless the operation that planned the instance is
-    open. An open operation decides about its own instances.
+    ``orders``: all commands to that instance so far. While the job is stopped, an appointed instance may not restart,
+    unless the operation that planned the instance is open. An open operation decides about its own instances.
     """
     if CommandKind.DRAIN in orders:
         return Continuation(goes_on=False, reason=f"{instance} was ordered to drain", state=DriverState.DRAINED)

@@ -1,4 +1,4 @@
-"""The input of a decision: the recorded job, and the observed drivers."""
+"""The input of a decision: the recorded state of the job, and the observed drivers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[str, ObservedDriver]
     """Instance -> its observation."""
     reached: dict[str, Reached] = {}
-    """Query -> how much of the current release's input its shadow has read, while that matters."""
+    """Query -> how much of the current release's input its shadow has read; empty if the decision does not need it."""
     objection: str = ""
-    """Why the recorded approval does not count, while the operation waits for one; empty if it counts."""
+    """While the operation waits for an approval: why the recorded approval does not count; empty if it counts."""
     lost_back: dict[str, str] = {}
     """Query -> the rows that its rollback path loses.
 
-    Set once the candidate of a fall-back has ended and until another instance is appointed.
+    Set after the candidate has terminated in a fall-back, and until another instance is appointed.
     """
     on: str = ""
     """The name of the present wait; empty outside of one."""

@@ -1,6 +1,6 @@
-"""Decide the next action of a deploy from records and observations, with one function per step and without I/O.
+"""Decides the next action of a deploy from records and observations, with one function per step and without I/O.
 
-In a dual run, the candidate reads the sources again into a shadow until it has caught up.
+In a dual run, the candidate rereads the sources into a shadow until it has caught up.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.request import Handover
 
 LAG_GROWTH, LAG_FLOOR = 2, 1000
-"""A release lags if more records wait than LAG_GROWTH times those at its first commit, and more than LAG_FLOOR."""
+"""A release lags if the number of waiting records exceeds both LAG_FLOOR and LAG_GROWTH times the number at its first
+commit.
+"""
 
 
 def decide(observation: Observation) -> Decision | None:
@@ -151,7 +153,9 @@ def _probation(observation: Observation) -> Decision:
 
 
 def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
-    """Return a clause about the queries whose backlog grows; empty if none does, or if no source reports it."""
+    """Return a clause about the queries whose backlog grows; empty if no backlog grows, or if no source reports its
+    backlog.
+    """
     grown = [
         f"query {query} is {behind} records behind, up from {first[query]} at its first commit"
         for query, behind in sorted(now.items())
@@ -175,7 +179,9 @@ def _promote(observation: Observation) -> Decision:
 
 
 def _uncompared(operation: OperationState) -> str:
-    """Return a clause about the rebuilt outputs that were not compared, for the operation's sentence."""
+    """Return a clause about the rebuilt outputs that were not compared, for the operation's sentence; empty if there
+    are none.
+    """
     rebuilt = sorted(query for query, way in operation.transitions.items() if way.way is Transition.REBUILD)
     if not rebuilt or operation.request.compare:
         return ""
@@ -183,13 +189,15 @@ def _uncompared(operation: OperationState) -> str:
 
 
 def _untaken(operation: OperationState) -> str:
-    """Return a clause about the missing cutover snapshots, for the operation's sentence."""
+    """Return a clause about the missing cutover snapshots, for the operation's sentence; empty if none is missing."""
     failed = [f"{query}: {why}" for query, why in sorted(operation.cutover_snapshots.failed.items())]
     return f"; no cutover snapshot of {'; '.join(failed)}" if failed else ""
 
 
 def shadow(observation: Observation) -> Decision:
-    """Return the next decision until the standby fills the shadow, the output of a rebuild before the cutover."""
+    """Return the next decision on the way to a standby that fills the shadow, which is the output of a rebuild before
+    the cutover.
+    """
     step, name = Step.SHADOW, candidate_of(observation.operation)
     if CommandKind.SHADOW in observation.of(name).sent:
         return make_decision(step, MarkDone(), f"{name} rereads the sources")
@@ -233,7 +241,7 @@ def compare(observation: Observation) -> Decision:
 def review(observation: Observation) -> Decision:
     """Return the decision to wait for a person's review of the rebuilt output.
 
-    Meanwhile the candidate continues to fill that output.
+    The candidate continues to fill that output during the wait.
     """
     step, operation = Step.REVIEW, observation.operation
     dead = _dead_or(observation, step, candidate_of(operation)) if operation.review is None else None
@@ -241,7 +249,9 @@ def review(observation: Observation) -> Decision:
 
 
 def catch_up_after_drain(observation: Observation) -> Decision:
-    """Return the decision to wait until the new release has read all input that the old release read before its end."""
+    """Return the decision to wait until the new release has read all input that the old release read before it
+    stopped.
+    """
     step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(observation.operation)
     if _holds_all(observation):
         return make_decision(step, MarkDone(), f"{name} has processed all input: {_told(observation)}")
@@ -258,7 +268,9 @@ def _told(observation: Observation) -> str:
 
 
 def _dead_or(observation: Observation, step: Step, name: str) -> Decision | None:
-    """Return the decision to give up if the shadow has ended or fails repeatedly; None if it may continue."""
+    """Return the decision to give up if the shadow's driver has terminated, cannot be observed or fails repeatedly;
+    otherwise None.
+    """
     seen = observation.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended in its dual run: {seen.why}")

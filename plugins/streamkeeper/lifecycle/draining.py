@@ -53,10 +53,10 @@ def drain(observation: Observation) -> Decision:
 
 
 def prove_dead(observation: Observation) -> Decision:
-    """Return the next decision for the drivers that owned a checkpoint: to record an end that is proven, to kill a
+    """Return the next decision for the drivers that owned a checkpoint: to record a proven termination, to kill a
     driver, to wait, or to give up.
 
-    Once the end of each of them is recorded, return the decision to record the last batches.
+    Once the termination of each of them is recorded, return the decision to record the last batches.
     """
     step = Step.PROVE_DEAD
     for owner in observation.state.owners:
@@ -72,10 +72,10 @@ def prove_dead(observation: Observation) -> Decision:
 
 
 def end(observation: Observation, step: Step, name: str) -> Decision | None:
-    """Return the next decision for ending an instance of this operation.
+    """Return the next decision for terminating an instance of this operation.
 
-    The decisions are, in this order: send a command, wait, kill the instance, and record its end. If the end cannot be
-    proven from here, the decision is to finish the operation as failed.
+    The decisions are, in this order: send a command, wait, kill the instance, and record its termination. If the
+    termination cannot be proven from here, the decision is to finish the operation as failed.
     """
     instance, seen = observation.state.instances[name], observation.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
@@ -95,7 +95,7 @@ def gathered(observation: Observation, step: Step, name: str) -> Decision | None
     """Return the next decision about an instance that only gathers evidence (role DESCRIBER): to wait, to stop it, or
     to give up.
 
-    None once the instance has gathered its evidence and ended.
+    Return None once the instance has gathered its evidence and its termination is recorded.
     """
     if not observation.state.instances[name].ended:
         if not observation.of(name).gathered:
@@ -105,14 +105,14 @@ def gathered(observation: Observation, step: Step, name: str) -> Decision | None
 
 
 def record_of(name: str, seen: ObservedDriver) -> RecordEnd:
-    """Return the action that records the end of an instance without processes, with its last reported state."""
+    """Return the action that records the termination of an instance without processes, with its last reported state."""
     last = seen.state.value if seen.state is not None else "without a word"
     fault = seen.ended_by.value if seen.ended_by is not None else ""
     return RecordEnd(name, seen.why, last, fault, unclaimed=seen.life is Life.ABSENT)
 
 
 def _drain_one(observation: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:
-    """Return the decision to drain, wait for or kill the owner; None once no process of the owner is left."""
+    """Return the decision to drain, wait for, kill or give up the owner; None once no process of the owner is left."""
     name, seen = owner.instance, observation.of(owner.instance)
     if seen.life is Life.DEAD:
         return None

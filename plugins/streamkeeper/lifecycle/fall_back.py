@@ -1,4 +1,4 @@
-"""Decisions after the candidate has failed: stop its instances and start the old release again.
+"""Decisions after the candidate has failed: stop its instances and restart the old release.
 
 The rollback is kept warm: as long as the candidate may still fail, the old release is on standby.
 """
@@ -37,17 +37,19 @@ from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import Handover
 
 _START_S = 10.0
-"""Seconds that the reserve's processes may take to appear; no running query may wait for them for long."""
+"""Seconds that the reserve's processes may take to appear. The limit is short, because running queries must not wait
+for them.
+"""
 
 
 def keep_reserve(observation: Observation, step: Step) -> Decision | None:
-    """Return the decision to start the old release on standby, as a reserve, or to record that the reserve has ended or
-    could not be started.
+    """Return the decision to start the old release on standby, as a reserve, or to record that the reserve has
+    terminated or could not be started.
 
-    None if there is nothing to do: the reserve is not needed or would be of no use, it is running or cannot be
-    observed, or its end is already recorded. The reserve owns nothing, and its end does not affect the candidate:
-    ``fall_back`` starts another instance if it needs one. A reserve is of use only in a warm handover. There is room
-    for it then, because the candidate was on standby next to the old driver.
+    Return None if there is nothing to do: the reserve is not needed or would be of no use, it is running or cannot be
+    observed, or its termination is already recorded. The reserve owns nothing, and its termination does not affect the
+    candidate: ``fall_back`` starts another instance if it needs one. A reserve is of use only in a warm handover. Such
+    a handover has room for it, because the candidate was on standby next to the old driver.
     """
     name, release = reserve_of(observation.operation), observation.state.serving_release
     known = observation.state.instances.get(name)
@@ -77,9 +79,9 @@ def keep_reserve(observation: Observation, step: Step) -> Decision | None:
 
 
 def end_reserve(observation: Observation, step: Step) -> Decision | None:
-    """Return the decision to stop the reserve; None without a reserve, and if the reserve cannot be stopped from here.
+    """Return the decision to stop the reserve; None if there is no reserve, or if it cannot be stopped from here.
 
-    The reserve owns nothing, and exits by itself once it reads that the operation has ended.
+    The reserve owns nothing, and exits by itself once it reads that the operation has finished.
     """
     reserve = observation.state.instances.get(reserve_of(observation.operation))
     if reserve is None or reserve.ended or reserve.appointed:
@@ -89,7 +91,7 @@ def end_reserve(observation: Observation, step: Step) -> Decision | None:
 
 
 def _may_be_needed(observation: Observation, step: Step) -> bool:
-    """Whether the candidate takes long or has failed once, which comes before it is given up."""
+    """Whether the candidate takes long or has failed once. Both happen before the operation gives up the candidate."""
     status = observation.of(candidate_of(observation.operation)).status
     failed = status is not None and any(query.failures for query in status.queries.values())
     return step is Step.FALL_BACK or failed or observation.waited_s > RESERVE_AFTER_S
@@ -108,7 +110,9 @@ def reserve_of(operation: OperationState) -> str:
 
 
 def _fallback_of(observation: Observation) -> str:
-    """Return the instance in which the old release runs again: the reserve, or another if the reserve ended unused."""
+    """Return the name of the instance that restarts the old release: the reserve, or another one if the reserve
+    terminated unused.
+    """
     name = reserve_of(observation.operation)
     reserve = observation.state.instances.get(name)
     unused = reserve is not None and reserve.ended and not reserve.appointed
@@ -139,7 +143,9 @@ def fall_back(observation: Observation) -> Decision:
 
 
 def _stays_stopped(observation: Observation) -> Decision:
-    """Return the end of a failed deploy of a job that was stopped before: the old release is not restarted."""
+    """Return the decision that finishes a failed deploy of a job that was stopped before: the old release is not
+    restarted.
+    """
     operation = observation.operation
     outcome = Outcome.FAILED if _candidate_went(observation) else operation.outcome_if_untouched
     return make_decision(
@@ -192,10 +198,11 @@ def _lossy(observation: Observation) -> list[str]:
 
 
 def _stays_with_candidate(observation: Observation) -> Decision:
-    """Return the end of an operation whose rollback loses rows: only a person may accept that, so no driver runs.
+    """Return the decision that finishes an operation whose rollback loses rows. No driver runs, because only a person
+    may accept the loss.
 
-    The candidate's release is first recorded as the current one, because its checkpoints are the valid ones. So the
-    next start or deploy is compared with that release, and a rollback from it asks a person to accept the loss.
+    The candidate's release is first recorded as the current one, because its checkpoints are the valid ones. The next
+    start or deploy is therefore compared with that release, and a rollback from it asks a person to accept the loss.
     """
     step, operation = Step.FALL_BACK, observation.operation
     if ending := end_reserve(observation, step):

@@ -31,4 +31,4 @@ HEADING_OF = {
     Problem.NOTHING_WRONG: "",
 }
 HEADINGS = frozenset(filter(None, HEADING_OF.values()))
-"""Headings of docs/operations/runbook.md that a diagnosis refers to."""
+"""The headings of docs/operations/runbook.md to which a diagnosis refers."""

@@ -1,4 +1,6 @@
-"""Decisions about one driver instance of an operation: start it, wait for its standby, send it GO, judge its end."""
+"""Decisions about one driver instance of an operation: start it, wait for its standby, send it GO, detect
+its failure.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def give_up(step: Step, reason: str, *, outcome_if_untouched: Outcome = Outcome.
 def start(observation: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
     """Return the decision to plan, launch or give up an instance.
 
-    Return None if the instance has started, has ended, or cannot be observed from here.
+    Return None if the instance has started, has terminated, or cannot be observed from here.
 
     ``observation``: the observation.
     ``step``: the step of the decision.
@@ -66,7 +68,7 @@ def start(observation: Observation, step: Step, name: str, release: str, role: R
 
 
 def ready(observation: Observation, step: Step, name: str) -> Decision | None:
-    """Return None if the instance is on standby; if not, the decision to wait until it is, or to give it up."""
+    """Return the decision to wait until the instance is on standby, or to give it up; None if it is on standby."""
     stands_by = observation.of(name).state is DriverState.STANDBY and observation.of(name).life is Life.ALIVE
     return None if stands_by else not_yet(observation, step, name, "standby")
 
@@ -119,7 +121,7 @@ def failed_to_serve(observation: Observation, name: str, limit_s: float, what: s
     """Return why an instance that was sent GO will not take over; empty as long as it may still take over.
 
     ``limit_s``: the longest time for the present wait, in seconds.
-    ``what``: the event that the step waits for, as named in the reason, such as ``first trigger``.
+    ``what``: the event for which the step waits, as named in the reason, such as ``first trigger``.
     """
     seen = observation.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):

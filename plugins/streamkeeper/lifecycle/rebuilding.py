@@ -1,7 +1,7 @@
-"""Rebuild a lost journal: make one record from checkpoints, outputs and snapshots, or list the reasons against it.
+"""Rebuilds a lost journal: makes one record from checkpoints, outputs and snapshots, or lists the reasons against it.
 
-The output decides which checkpoint version was current, because the output's last writer moved its fence. Version
-numbers and dates decide nothing, because the newer of two versions may belong to a switch that never finished.
+The output shows which checkpoint version was current, because the output's last writer moved its fence. Version numbers
+and dates prove nothing, because the newer of two versions may belong to a switch that never finished.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamkeeper.model.records.lost_store import Fence, LostJob, SeenCheckpoint
 from streamkeeper.model.records.rebuilt import JobRebuilt, RebuiltQuery, RebuiltVersion
 
 NO_BATCH = -1
-"""Marks a version that has started, so that no batch of its parent must be carried over any more."""
+"""Marks a version that has already started, so that no batch of its parent must be carried over."""
 
 
 class RebuildRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     record: JobRebuilt | None
     """The record; None if it must not be written."""
     refusals: tuple[str, ...] = ()
-    """The reasons against it, each with its remedy."""
+    """The reasons why the record must not be written, each with its remedy."""
     lines: tuple[str, ...] = ()
     """The plan, one sentence per line."""
 
@@ -58,7 +58,7 @@ def _of_installation(claims: tuple[EpochClaim, ...], installation: str) -> tuple
 
 
 class _Undecided(Exception):
-    """Why the current version cannot be determined, with the remedy."""
+    """The error for a current version that cannot be determined; its text is the reason with the remedy."""
 
 
 def decide_rebuild(seen: LostJob, asked: RebuildRequest, installation: str) -> RebuildPlan:
@@ -120,7 +120,7 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
 
 
 def _drivers(seen: LostJob, asked: RebuildRequest) -> Iterator[str]:
-    """Yield why a driver may still write. Two drivers on one checkpoint lose or duplicate rows."""
+    """Yield the reasons why a driver may still write, because two drivers on one checkpoint lose or duplicate rows."""
     for driver in seen.drivers:
         if driver.alive:
             yield (
@@ -156,7 +156,10 @@ def _query(seen: LostJob, asked: RebuildRequest, query: str, installation: str) 
 
 
 def _fence(seen: LostJob, asked: RebuildRequest, query: str) -> Fence | None:
-    """Return the fence of the output that the query wrote last, by the highest epoch; None for a function."""
+    """Return the fence of the output that the query wrote last, by the highest epoch; None if the output is a function.
+
+    Raises _Undecided if that output cannot be determined.
+    """
     fences = sorted(seen.fences.get(query, ()), key=lambda fence: fence.claimed)
     if not fences:
         if query in asked.unfenced:
@@ -270,7 +273,7 @@ def _parents(
 
 
 def _newest(seen: LostJob, query: str, fence: Fence | None, *, without: str = "") -> int:
-    """Return the highest version number in any observation."""
+    """Return the highest version number in any observation, not counting the version ``without``."""
     names = {version.version for version in seen.checkpoints.get(query, ())} | set(fence.versions if fence else ())
     if query in seen.snapshots:
         names |= set(seen.snapshots[query].versions)
@@ -282,7 +285,7 @@ def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
 
 
 def _epoch(seen: LostJob, asked: RebuildRequest) -> int:
-    """Return an epoch that no earlier driver has exceeded; the next claim is above it.
+    """Return an epoch that no earlier driver has exceeded. The next claim gets a higher epoch.
 
     A function without a claim next to its checkpoint has received epochs that cannot be read back. For such a function
     the epoch is the number of seconds since 1970, which no count of claims approaches.
@@ -303,7 +306,7 @@ def _proof(seen: LostJob) -> str:
 
 
 def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
-    """Yield the losses, each with its remedy."""
+    """Yield a phrase for each loss that the rebuild cannot undo, with its remedy."""
     yield (
         f"the releases of {seen.job} and their params are not recorded. Deploy the job's file with `--params`; a person"
         " must approve, because the old code is unknown"

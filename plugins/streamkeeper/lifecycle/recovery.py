@@ -1,7 +1,7 @@
-"""Diagnose a job: derive one cause and the possible actions from observations, without I/O.
+"""Diagnoses a job: derives one cause and the possible actions from observations, without I/O.
 
 The causes form a ladder. It starts with causes that hide every other fact, and ends with a healthy job. The first rung
-that matches gives the cause; all observations become its evidence.
+that matches determines the cause; all observations become its evidence.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from streamkeeper.model.requests.diagnosis import (
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 MENDED = frozenset({"last-commit-missing"})
-"""Damage that a start repairs: the batch is replayed under its number, by which a numbered sink recognises it."""
+"""Damage that a start repairs: the batch is replayed under the same number, by which a numbered sink recognises it."""
 
 
 def diagnose(look: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
-    """Return one cause with its evidence, and all actions, impossible ones last.
+    """Return one cause with its evidence, and all actions, the impossible ones last.
 
-    Of the possible actions, those that need no acceptance come first.
+    Of the possible actions, those that need no acceptance are listed first.
 
-    ``chosen``: the queries that a person wants to restore or rebuild. If it is empty, these are the damaged queries.
+    ``chosen``: the queries that a person wants to restore or rebuild. If it is empty, the damaged queries are chosen.
     """
     cause, sentence, advice = next(found for rung in _LADDER if (found := rung(look)) is not None)
     options = [
@@ -174,7 +174,7 @@ def _exhausted(look: RecoveryLook) -> Rung | None:
 
 
 def _alive(look: RecoveryLook) -> Rung | None:
-    """Diagnose a driver with live processes; None for any other driver."""
+    """Diagnose a driver with live processes; return None for any other driver."""
     if look.driver.life is not Life.ALIVE:
         return None
     if look.driver.frozen:
@@ -207,7 +207,7 @@ def _rebooted(look: RecoveryLook) -> Rung | None:
 
 
 def _ended(look: RecoveryLook) -> Rung:
-    """Diagnose a driver that has ended: on command, with an error, or without a report."""
+    """Diagnose a driver that has terminated: on command, with an error, or without a report."""
     driver, state = look.driver, look.driver.state
     if state is DriverState.FINISHED:
         return (
@@ -360,7 +360,7 @@ def _rebuild(look: RecoveryLook, cause: Problem, chosen: Collection[str]) -> Opt
 
 
 def _against_any(look: RecoveryLook, cause: Problem) -> str:
-    """Return why no action at all is possible now; empty if one may be."""
+    """Return why no action at all is possible now; empty if an action may be possible."""
     if cause in _NOTHING_CAN_BE_DONE:
         return _CAUSES[cause]
     # Such a query cannot be started; the actions of a recovery are its remedy.

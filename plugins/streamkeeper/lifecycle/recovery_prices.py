@@ -1,4 +1,4 @@
-"""The effects of each recovery action per output: data read again, written again, lost and duplicated. Pure."""
+"""The effects of each recovery action on each output: data that is reread, rewritten, lost and duplicated. Pure."""
 
 from __future__ import annotations
 

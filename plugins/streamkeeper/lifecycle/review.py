@@ -1,4 +1,6 @@
-"""Whether a person must review a rebuilt output before it becomes current: pure, and the only place of this rule."""
+"""Decides whether a person must review a rebuilt output before it becomes current. Pure, and the only place of this
+rule.
+"""
 
 from __future__ import annotations
 

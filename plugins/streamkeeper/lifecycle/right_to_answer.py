@@ -49,7 +49,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def named(self) -> tuple[Approver, ...] | None:
-        """Return the people who may answer; None without a list.
+        """Return the people who may answer; None if there is no list.
 
         Without a list, every user may answer, except the requester if ``four_eyes`` is set.
         """
@@ -84,9 +84,10 @@ def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> Right
 
 
 def must_have_right(settings: Settings, state: JobState, request: DeployRequest) -> None:
-    """Raise OperationRefused if a request answers a question in advance although its author may not answer questions.
+    """Raise OperationRefused if a request answers a question in advance although its requester may not answer
+    questions.
 
-    For a recovery, also raise it if the person who accepted the loss may not answer questions.
+    For a recovery, also raise OperationRefused if the person who accepted the loss may not answer questions.
     """
     accepted = tuple(_said_beforehand(request))
     by = request.requested_by
@@ -129,7 +130,7 @@ def _own_list(state: JobState, release: str) -> tuple[str, ...]:
 
 
 def _said_beforehand(request: DeployRequest) -> Iterator[str]:
-    """Yield the options by which a request answers questions in advance; none for a dry run."""
+    """Yield the options with which a request answers questions in advance; a dry run has none."""
     if request.dry_run:
         return
     if request.accept_risk:

@@ -1,6 +1,8 @@
-"""The table of a deploy's steps: action, duration, consequence of a failure, and the operations that take them.
+"""The table of a deploy's steps: the action, the duration, the consequence of a failure, and the operations that
+include the step.
 
-``decide`` follows it, a dry run prints it, and tests compare the DAGs and docs/internals/architecture.md with it.
+``decide`` follows the table, a dry run prints it, and tests compare the DAGs and docs/internals/architecture.md with
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ KILL_S = 30.0
 STOP_S = 10.0
 """Seconds that a driver that owns nothing may take to stop on command, before it is killed."""
 HALTED_S = 5.0
-"""Seconds that a drain waits for a driver with stopped processes (SIGSTOP), in case a person continues them."""
+"""Seconds that a drain waits for a driver whose processes are stopped (SIGSTOP), in case a person continues them."""
 RESERVE_AFTER_S = 10.0
 """Seconds after which a standby of the old release is started. Most candidates need less; a start costs CPU time."""
 _SNAPSHOT_S = 600.0
@@ -54,11 +56,11 @@ class StepRow(msgspec.Struct, frozen=True):
     does: str
     """Its action, for a person."""
     deadline: float | str
-    """Seconds, or the name of the request's field with them."""
+    """The deadline in seconds, or the name of the request's field that contains it."""
     otherwise: str
     """The consequence of a failure, for a person."""
     condition: str = ""
-    """When an operation takes it, for a person; empty: always."""
+    """When an operation takes the step, for a person; empty if it always takes the step."""
     asked: Callable[[DeployRequest], bool] = lambda request: True
     """Whether the request includes it."""
     taken: Callable[[OperationState], bool] = lambda operation: True
@@ -197,7 +199,7 @@ STEPS = (
     ),
     StepRow(Step.PROMOTE, "record it as the current release{though_stopped}", _AT_ONCE_S, "retry", first=True),
 )
-"""In their order. FALL_BACK, the step of an operation that cannot continue, is in no plan."""
+"""The steps, in their order. No plan contains FALL_BACK, the step of an operation that cannot continue."""
 
 
 def deadline_s(step: Step, request: DeployRequest) -> float:
@@ -207,7 +209,7 @@ def deadline_s(step: Step, request: DeployRequest) -> float:
 
 
 def path(operation: OperationState) -> tuple[Step, ...]:
-    """Return the steps of this operation, as far as known, without steps that the verdict does not require."""
+    """Return the steps of this operation that are known so far, without the steps that the verdict does not require."""
     return tuple(row.step for row in STEPS if _is_on_path(row, operation))
 
 

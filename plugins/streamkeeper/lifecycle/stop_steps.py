@@ -1,4 +1,4 @@
-"""Decisions that stop a job: drain every owner, prove its termination, record its end. Reads nothing."""
+"""Decisions that stop a job: drain every owner, prove its termination, record its termination. Does no I/O."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class StopView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_stop(view: StopView) -> StopDecision:
-    """Return the next action: drain an owner, wait, kill it after the deadline, or record its proven end.
+    """Return the next action: drain an owner, wait, kill it after the deadline, or record its proven termination.
 
-    ``Stopped``, ``TakenOver`` and ``Unprovable`` are the actions that end the stop.
+    ``Stopped``, ``TakenOver`` and ``Unprovable`` are the actions that complete or abandon the stop.
     """
     stopped, operation = view.state.stopped, view.state.open_operation
     if stopped is None or stopped.operation != view.stop:

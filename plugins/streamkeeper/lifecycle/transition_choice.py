@@ -1,4 +1,4 @@
-"""Choose the transition and the rollback path of each query, from its verdicts, checkpoint versions and snapshots.
+"""Chooses the transition and the rollback path of each query, from its verdicts, checkpoint versions and snapshots.
 
 A handoff keeps the offsets and the output, so the candidate must write the output in the same place. A rebuild needs
 sources that still contain all input since the recorded start, and an output that can be written as a shadow.
@@ -48,7 +48,7 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts on which the choice of one query's transition depends."""
 
     deployed: Manifest | None
-    """Manifest of the current release; None without one."""
+    """Manifest of the current release; None if there is no current release."""
     candidate: Manifest
     """Manifest of the candidate."""
     judged: QueryAssessment
@@ -68,7 +68,9 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     kept_blocked: str = ""
     """Why no driver could continue in ``kept``; empty if one can."""
     boundary: Boundary | None = None
-    """The snapshot of the target release's last batch, or the one that a recovery names; None without one."""
+    """The snapshot of the target release's last batch, or the snapshot that a recovery names; None if there is
+    neither.
+    """
 
 
 def choose_transitions(
@@ -120,7 +122,11 @@ def _choose(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
 
 
 def _recover(request: DeployRequest, asked: Recovery, query: str, facts: QueryFacts) -> QueryTransition | str:
-    """Return the announced transition. Damage to the version that it leaves is its reason, so it does not block it."""
+    """Return the transition that the recovery announced, or the reason why it is refused.
+
+    Damage to a version that the recovery leaves does not block the transition, because that damage is the reason for
+    the recovery.
+    """
     left = query in asked.snapshots or query in asked.rebuilt
     refuse = facts.judged.verdict is Verdict.REFUSE
     if refuse and not _may_recover(facts, left=left):
@@ -219,9 +225,10 @@ def _rebuild(request: DeployRequest, facts: QueryFacts) -> QueryTransition:
 
 
 def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
-    """Resume from the last commit if the old release can; else return to its kept version or its last snapshot.
+    """Resume from the last commit if the old release can resume; otherwise return to its kept version or its last
+    snapshot.
 
-    Of these two, the first that loses no rows is chosen. If both lose rows, the first one is chosen and requires
+    Of these two, the first that loses no rows is chosen. If both lose rows, the kept version is chosen and requires
     ``accept_loss``.
     """
     if facts.judged.verdict is Verdict.RESUME:
@@ -241,12 +248,12 @@ def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryTransition | s
 
 
 def _blocked(facts: QueryFacts) -> str:
-    """Return why the query cannot go back to its kept version or its snapshot; empty without such a reason."""
+    """Return why the query cannot go back to its kept version or its snapshot; empty if no such reason is recorded."""
     return "; ".join(filter(None, (facts.kept_blocked, facts.boundary.blocked if facts.boundary is not None else "")))
 
 
 def _to_kept(facts: QueryFacts) -> tuple[QueryTransition, str, str] | None:
-    """Return the transition, its target, and the rows that it loses; None without a version that can continue."""
+    """Return the transition, its target, and the rows that it loses; None if no kept version can continue."""
     if not facts.kept or facts.kept == facts.current or facts.kept_blocked:
         return None
     return (

@@ -1,4 +1,4 @@
-"""Whether an open batch with an unreadable plan can be planned again, and at which cost: does no I/O."""
+"""Decides whether an open batch with an unreadable plan can be replanned, and at which cost. Does no I/O."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from streamkeeper.model.requests.diagnosis import Option, Price, QueryLook, Reco
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 UNREADABLE_PLAN = frozenset({"offset-empty", "offset-cut-short", "offset-of-unknown-version", "checksum-mismatch"})
-"""Damage to one plan; without that plan the checkpoint is in the state of a crash before planning."""
+"""Kinds of damage to a plan. Without the damaged plan, the checkpoint is in the state of a crash before planning."""
 
 
 def may_replan(query: QueryLook) -> str:
-    """Return why the open batch of a query cannot be planned again; empty if it can."""
+    """Return why the open batch of a query cannot be replanned; empty if it can."""
     if query.lost or query.ahead or query.unproven:
         return "its checkpoint is damaged in another way"
     at_plan = f"offsets/{query.planned}"
@@ -37,10 +37,9 @@ def may_replan(query: QueryLook) -> str:
 
 
 def replan_option(look: RecoveryLook, *, against: str) -> Option:
-    """Return the option REPLAN. It is possible only if the open batch of every damaged query can be planned again.
-    Other queries are unchanged.
+    """Return the option REPLAN, which is possible only if the open batch of every damaged query can be replanned.
 
-    ``against``: why no action is possible now; empty if there is no objection.
+    Other queries are unchanged. ``against``: why no action is possible now; empty if there is no objection.
     """
     damaged = [query for query in look.queries if query.damaged]
     cannot = [f"query {query.query}: {why}" for query in damaged if (why := may_replan(query))]
@@ -63,7 +62,9 @@ def replan_option(look: RecoveryLook, *, against: str) -> Option:
 
 
 def _price_of_replan(query: QueryLook, replan: Replan) -> Price:
-    """Return the effects: no rows are written twice, as the output lacks the batch; missing files lose their rows."""
+    """Return the effects. No rows are written twice, because the output lacks the batch; the rows of missing files are
+    lost.
+    """
     reads = replan.reads or "the current content of the sources"
     lost = replan.gone or (f"possibly some of it: {replan.unknown}" if replan.unknown else "")
     return Price(

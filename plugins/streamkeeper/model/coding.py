@@ -1,4 +1,4 @@
-"""The conversion of stored values to JSON and back: one pair of functions for every stored type."""
+"""Converts stored values to JSON and back, with one pair of functions for every stored type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from streamkeeper.errors import FormatTooNew, InvalidInput, RegistryDamaged
 T = TypeVar("T")
 
 MOST_BYTES = 32 * 1024 * 1024
-"""The most bytes of JSON to decode, if a kind of record sets no other limit: values take far more memory than text."""
+"""The largest number of bytes of JSON to decode, if a kind of record sets no other limit. Decoded values take far more
+memory than text.
+"""
 
 
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -21,10 +23,10 @@ _building = threading.Lock()
 
 
 def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the decoder of a type, made on the first call. Only one thread at a time makes a decoder.
+    """Return the decoder of a type, which is made on the first call. Only one thread at a time makes a decoder.
 
-    msgspec (0.22.0) exposes a Struct's decoder to other threads before it is finished. A thread that decodes the same
-    type at that moment ends the process with a segmentation fault.
+    msgspec (0.22.0) exposes a Struct's decoder to other threads before it is finished. If another thread decodes the
+    same type at that moment, the process crashes with a segmentation fault.
     """
     found = _DECODERS.get(kind)
     if found is None:
@@ -79,7 +81,7 @@ class _Format(msgspec.Struct):
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON of another program; raises ValueError for invalid JSON, or for deeper nesting than Python supports."""
+    """Parse JSON of another program. Raises ValueError for invalid JSON, or for deeper nesting than Python supports."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -87,7 +89,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:
-    """Parse a JSON object of another program; None for anything else."""
+    """Parse a JSON object of another program; return None for anything else."""
     try:
         found = parse_json(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Escape foreign text, such as names, evidence and code, so that Markdown shows it as plain text."""
+"""Escapes foreign text, such as names, evidence and code, so that Markdown shows it as plain text."""
 
 from __future__ import annotations
 

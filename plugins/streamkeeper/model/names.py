@@ -1,4 +1,4 @@
-"""The check of names that become parts of keys and paths, made once so that no other code needs to repeat it."""
+"""Checks names that become parts of keys and paths, so that no other code needs to check them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def is_name(name: str) -> bool:
 
 
 def refuse_unknown(what: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidInput if ``names`` has unknown names; the hint has the known names that were probably meant."""
+    """Raise InvalidInput if ``names`` contains unknown names. The hint suggests the known names that were probably
+    meant.
+    """
     unknown = [name for name in names if name not in known]
     if unknown:
         meant = [f"{nearest(name, known)} for {name}" for name in unknown if nearest(name, known)]

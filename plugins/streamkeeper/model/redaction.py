@@ -1,7 +1,7 @@
 """The masking of secrets in texts and stored values, and the exceptions that keep these readable.
 
-A secret is masked as it is, and as URLs, JSON, SQL, CSV, HTML, shells and base64 write it. The passwords inside a URL,
-a connection string or a key file are masked in the same way.
+A secret is masked in its plain form, and in the forms that URLs, JSON, SQL, CSV, HTML, shells and base64 give it. The
+passwords inside a URL, a connection string or a key file are masked in the same way.
 
 A stored value is masked string by string: keys, numbers, enums and every ``Structure`` stay unchanged, whatever the
 secret is. In a text, a secret of fewer than ``SHORTEST`` characters is masked only as a separate word. Inside another
@@ -57,7 +57,7 @@ _SHORTEST_CORE = 6
 """Minimum number of base64 characters that identify a secret inside a longer encoded text."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_\-]")
 _LINE_BREAK = re.compile(r"(?<=[A-Za-z0-9+/_\-])[ \t]*(?:\r?\n|\\r\\n|\\n)[ \t]*(?=[A-Za-z0-9+/=_\-])")
-"""A line break within base64, as it is or as JSON writes it."""
+"""A line break within base64, either unescaped or escaped as in JSON."""
 _ESCAPED = ("\\n", "\\r", "\\t")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
@@ -157,7 +157,9 @@ def _lines(values: tuple[str, ...]) -> Iterator[str]:
 
 
 def _json_forms(text: str) -> Iterator[str]:
-    """Yield the JSON forms of all encoders: Go and Gson escape special characters of HTML, PHP and others the slash."""
+    """Yield the JSON forms of all encoders: some escape the special characters of HTML (Go, Gson), some the slash
+    (PHP).
+    """
     for plain in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
         for signs, case in (("", "04x"), ("&<>", "04x"), ("&<>='", "04x"), ("&<>", "04X"), ("&<>='", "04X")):
             escaped = plain.translate({ord(sign): f"\\u{ord(sign):{case}}" for sign in signs})
@@ -184,7 +186,9 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 @lru_cache(maxsize=16)
 def _cores(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the base64 characters that encode a secret whatever surrounds it, for each of its three alignments."""
+    """Return the base64 characters of a secret that do not depend on the surrounding bytes, for each of its three
+    alignments.
+    """
     cores: set[str] = set()
     for part in _lines(values):
         raw = _bytes(part)
@@ -245,7 +249,7 @@ def _masked(text: str, values: tuple[str, ...]) -> str:
 
 
 def _wrapped(text: str, cores: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Yield the places of base64 that is wrapped to several lines, as by mail, PEM and ``base64``."""
+    """Yield the places of base64 that is wrapped over several lines, as mail, PEM and the command ``base64`` do."""
     breaks = [match.span() for match in _LINE_BREAK.finditer(text)] if cores else []
     if not breaks:
         return

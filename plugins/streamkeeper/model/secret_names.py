@@ -40,14 +40,14 @@ _PIECE = re.compile(r"""("{3}|\'{3})|(["'])((?:\\.|(?!\2).)*)(\2|$)|([(\[{])|([)
 _UNQUOTED = re.compile(r"""^\s*(?!\s|["']?secret://).+""")
 _GOES_ON = ("=", "(", "[", ",", ":", "|", "\\", "+")
 _MOST_LINES = 100
-"""The most lines of one value: beyond it, a bracket was not closed, and the text is not a secret's value."""
+"""The maximum number of lines of one value. A longer text is not a secret's value: its bracket was not closed."""
 _URL_PART = re.compile(
     r"([?&;][\w.\-]{0,64}(?:pass|pwd|secret|token|credential|sig)\w{0,64}=)[^&;\s\"']+", re.IGNORECASE
 )
 
 
 def is_secret(key: str) -> bool:
-    """Whether an option of this name is a secret, which a manifest leaves out."""
+    """Whether an option of this name is a secret, so that a manifest omits it."""
     return any(word in key.lower() for word in _WORDS)
 
 
@@ -144,7 +144,9 @@ def masked_code(text: str, *, python: bool = True) -> str:
 
 
 class _Value:
-    """The value after the name of a secret, read line by line. ``goes_on``: whether the next line belongs to it."""
+    """The value after the name of a secret, read line by line. ``goes_on``: whether the value continues on the next
+    line.
+    """
 
     def __init__(self, *, goes_on: bool = False) -> None:
         self.goes_on = goes_on

@@ -1,4 +1,4 @@
-"""The tasks of a person's decision: end the standby, ask the question, record the answer in the journal.
+"""The tasks of a person's decision: terminate the standby, ask the question, record the answer in the journal.
 
 People answer in Airflow or from the command line. While the question is open, the asking task is deferred and occupies
 no worker.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploys.deploy import Deploy, Progress
 
 _AFTER_TIMEOUT_S = 600.0
-"""Seconds after the deadline that a triggerer may be late before Airflow fails the asking task."""
+"""Seconds after the deadline in which the triggerer may still resume the asking task before Airflow fails it."""
 
 
 def answer_form() -> dict[str, Param]:
@@ -47,7 +47,7 @@ def answer_form() -> dict[str, Param]:
 
 
 class RestOperator(StepOperator):
-    """Ends the standby driver before a person is asked, because an idle driver costs as much as a working one."""
+    """Terminates the standby driver before a person is asked, because an idle driver costs as much as a working one."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(step=Step.APPROVE, **kwargs)

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from streamkeeper.snapshots.capture import CaptureProgress
 
 LONGEST_BACKUP = timedelta(hours=5)
-"""Time limit of a backup. It is shorter than the limit of a capture, after which a prune may remove packs that the
-capture reuses, so that its work would be lost."""
+"""Time limit of a backup. It is shorter than the limit of a capture: after that limit a prune may remove packs that the
+capture reuses, and the work would be lost.
+"""
 SAY_EVERY_S = 5.0
 
 
 class ObjectiveMissed(PermanentError):
-    """A query has no snapshot that is recent enough, or a backup failed."""
+    """Raised if a query has no recent enough snapshot or a backup failed."""
 
 
 class BackupOperator(SeriesTask):
@@ -54,7 +55,7 @@ class BackupOperator(SeriesTask):
 
 
 class Pace:
-    """Reports the progress of a capture at most every five seconds. A shorter capture reports none."""
+    """Reports the progress of a capture at most every five seconds. A capture that takes less time reports nothing."""
 
     def __init__(self, log: Callable[[str], None], now: Callable[[], float] = clock.monotonic) -> None:
         self._log, self._now = log, now

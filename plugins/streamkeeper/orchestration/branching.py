@@ -1,7 +1,7 @@
 """A branch operator that skips every task of the branches that it does not take.
 
-Airflow's branch operator skips only the first task of each such branch, and the scheduler then skips one further task
-per pass. Between the assessment of a deploy and its handover, that would take five passes, or two seconds.
+Airflow's branch operator skips only the first task of each such branch, and the scheduler then skips one more task per
+pass. Between the assessment of a deploy and its handover, this would take five passes, or two seconds.
 """
 
 from __future__ import annotations

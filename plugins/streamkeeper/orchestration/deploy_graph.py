@@ -38,7 +38,7 @@ from streamkeeper.orchestration.task_arguments import DeployArguments, RollbackA
 from streamkeeper.orchestration.tasks import OpeningTask
 
 GO_ON = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
-"""The trigger rule of a task after several branches, of which those that were not taken are skipped."""
+"""The trigger rule of a task that follows several branches, of which those that were not taken are skipped."""
 
 
 def deploy_streaming_job(
@@ -193,14 +193,14 @@ def takeover(carried_on: Mapping[str, Any]) -> None:
 
 
 def _fall_back(carried_on: Mapping[str, Any]) -> FallBackOperator:
-    """Create the task of the automatic rollback after a failed takeover."""
+    """Create the task that rolls back automatically after a failed takeover."""
     return FallBackOperator(task_id="fall_back", trigger_rule=TriggerRule.ONE_FAILED, **carried_on)
 
 
 def _end(finish: FinishOperator, carried_on: Mapping[str, Any]) -> None:
     """Create the task that announces a failed ``finish``, and an empty last task that has the state of ``finish``.
 
-    Without the empty task, the success of the announcement would make the run of a failed deploy a success.
+    Without the empty task, a failed deploy's run would count as a success, because the announcement succeeds.
     """
     announced = AnnounceFailureOperator(
         task_id="announce_failure", finish=finish.task_id, trigger_rule=TriggerRule.ONE_FAILED, **carried_on

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploys.deploy import Deploy, Progress
 
 _PATIENCE_S = 2.0
-"""Seconds that a task waits before it defers, because a deferral takes longer than that."""
+"""Seconds that a task waits before it defers. A shorter wait is not worth a deferral, which takes longer than that."""
 SHORT_WAIT_S = 10.0
 """The same for steps that a healthy driver finishes within seconds: resuming takes as long, and may cost a retry."""
 LOOK_AGAIN_S = 20.0
@@ -92,7 +92,7 @@ class StepOperator(OperationTask):
     look_again_s = LOOK_AGAIN_S
 
     def __init__(self, *, step: Step, patience_s: float = _PATIENCE_S, **kwargs: Any) -> None:
-        """``step``: the step; ``patience_s``: how long to wait without deferring, seconds."""
+        """Create the task. ``step``: the step; ``patience_s``: how long to wait without deferring, in seconds."""
         super().__init__(**kwargs)
         self.step = step
         self.patience_s = patience_s
@@ -141,7 +141,7 @@ class StepOperator(OperationTask):
         return progress.sentence if self._is_far_enough(progress) else accept(progress, self.accepted)
 
     def _is_far_enough(self, progress: Progress) -> bool:
-        """Whether the operation waits for something that another task handles."""
+        """Whether the operation waits for something that another task handles, so that this task is done."""
         return False
 
     def _patience_s(self, sight: Sight, waited_s: float) -> float:
@@ -264,8 +264,8 @@ def choose_group(operation: OperationState, branches: Mapping[Step, str], *, go_
 class FallBackOperator(StepOperator):
     """Rolls back automatically if the operation has affected the current driver.
 
-    The rollback ends when a release runs, or when no release can run. The task succeeds if the old release runs again,
-    although the operation has failed: the task ``finish`` sets the state of the run.
+    The rollback is complete when a release runs, or when no release can run. This task succeeds if the old release runs
+    again although the operation has failed, because the task ``finish`` sets the state of the run.
     """
 
     accepted = GOOD | {"fell-back", "refused", "aborted"}
@@ -285,7 +285,7 @@ class FallBackOperator(StepOperator):
 
 
 class FinishOperator(StepOperator):
-    """Ends the drivers of a refused deploy or a dry run, and gives the run the outcome of the operation.
+    """Terminates the drivers of a refused deploy or a dry run, and gives the run the outcome of the operation.
 
     ``outlets``: further assets that a successful operation updates.
     """
@@ -376,7 +376,7 @@ def update_asset(context: Context, extra: Mapping[str, Any]) -> None:
 
 
 def begin(deploy: Deploy) -> str:
-    """Create the release, start the driver that the next task waits for, and return a sentence about the progress."""
+    """Create the release, start the standby driver for the next task, and return a sentence about the progress."""
     sentence = accept(deploy.advance(Step.BUNDLE))
     _go_ahead(deploy, Step.STANDBY)
     return sentence

@@ -1,4 +1,4 @@
-"""The tasks that stop a job and start it again. Both log the last lines of the driver's log."""
+"""The tasks that stop a job and start it. Both log the last lines of the driver's log."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class StopOperator(AskedTask):
 
 
 class StartOperator(OpeningTask, StepOperator):
-    """Starts the last release again. The task carries out the whole operation, and is deferred while it waits."""
+    """Starts the last current release of a job. The task carries out the whole operation, and is deferred while it
+    waits.
+    """
 
     form = staticmethod(start_form)
 
@@ -86,7 +88,9 @@ class StartOperator(OpeningTask, StepOperator):
         return self._until_over(lambda: again(context, event, on, waited_s, told))
 
     def _until_over(self, go_on: Callable[[], str]) -> str:
-        """Run ``go_on`` and return the operation's sentence. In any case, log the last lines of the driver's log."""
+        """Run ``go_on`` and return the operation's sentence. Log the last lines of the driver's log if the operation
+        has succeeded or failed.
+        """
         try:
             sentence = str(go_on())
         except DeployFailed:

@@ -1,4 +1,6 @@
-"""The task that drills snapshots: it restores one to scratch space and resumes its query there, sink diverted."""
+"""The task that drills snapshots: it restores a snapshot to scratch space and resumes its query there, with the sink
+diverted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ LONGEST_DRILL = timedelta(hours=2)
 
 
 class DrillFailed(PermanentError):
-    """A snapshot could not be restored, or the query does not resume from the snapshot."""
+    """Raised if a snapshot could not be restored, or if the query does not resume from the snapshot."""
 
 
 class DrillOperator(AskedTask, SeriesTask):

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploys.deploy import Deploy, Progress
 
 _FIRST_S = 30.0
-"""Seconds of the catch-up that the task waits without deferring, because a deferred task would notice the end late."""
+"""Seconds of the catch-up for which the task waits without deferring, because a deferred task would notice the end of
+the catch-up late.
+"""
 _SOON_S = 3.0
 
 

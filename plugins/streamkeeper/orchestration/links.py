@@ -51,9 +51,10 @@ class OutcomeLink(BaseOperatorLink):
 
 
 def _nearest(operator: BaseOperator, what: str) -> str:
-    """Return the first task with the attribute ``what`` in the operator's task group, or in an enclosing group.
+    """Return the id of the first task with the attribute ``what`` in the operator's task group, or else in an enclosing
+    group.
 
-    Empty without such a task.
+    The result is empty if there is no such task.
     """
     group = operator.task_group
     while group is not None:

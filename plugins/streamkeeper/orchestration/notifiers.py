@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "STREAMKEEPER_NOTIFIERS"
 _LONG = 8
-"""Length in characters from which a part of a URL may be a token."""
+"""Length in characters at which a part of a URL may be a token."""
 _BETWEEN = re.compile(r"[/?&=#]")
 _EXAMPLE = '[{"notifier": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "oncall@x.org"}}]'
 _USUAL = {
@@ -114,8 +114,9 @@ def _sender(named: NamedNotifier, context: Context) -> Sender:
 
 
 def _private(value: Any) -> Iterator[str]:
-    """Yield the texts of a notifier's arguments that must not be shown; of a URL, also its path and long parts of
-    it."""
+    """Yield the texts of a notifier's arguments that must not be shown. Of a URL, also yield the path and the parts of
+    the path that have at least ``_LONG`` characters.
+    """
     match value:
         case str() if len(value) >= SHORTEST:
             yield value
@@ -154,6 +155,8 @@ def _load(path: str) -> Callable[..., Any]:
 
 
 def _with_usual(kind: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments, with texts of the incident for those that the notifier takes and the setting leaves out."""
+    """Return the arguments, and texts of the incident for arguments that the notifier takes and the setting
+    leaves out.
+    """
     takes = inspect.signature(kind).parameters
     return {**{name: text for name, text in _USUAL.items() if name in takes}, **arguments}

@@ -69,9 +69,9 @@ def _app() -> FastAPI:
 
 
 def viewer_of(user: BaseUser) -> Viewer:
-    """Return an Airflow user with the rights that Airflow's auth manager grants.
+    """Return the viewer for an Airflow user, with the rights that Airflow's auth manager grants.
 
-    Each page checks the rights anew, in the same way as Airflow.
+    Each page checks these rights anew, in the same way as Airflow.
     """
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails

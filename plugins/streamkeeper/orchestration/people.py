@@ -22,7 +22,7 @@ def triggered_by(context: Context) -> str:
 
 
 def answered_by(answer: Mapping[str, Any]) -> tuple[str, str]:
-    """Return name and Airflow id of the user who answered in Airflow; both empty without an answer."""
+    """Return the name and the Airflow id of the user who answered in Airflow; both are empty without an answer."""
     user = answer.get("responded_by_user")
     return (airflow_user(str(user["name"])), str(user["id"])) if user else ("", "")
 

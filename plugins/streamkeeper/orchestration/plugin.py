@@ -14,10 +14,10 @@ _LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def _for_everybodys_api() -> list[dict[str, Any]]:
-    """Return a middleware that refuses foreign Host headers, if the API needs no login and listens on the loopback
-    only.
+    """Return a middleware that refuses foreign Host headers, if the API needs no login and listens only on the loopback
+    interface.
 
-    Without it, a web page whose host name resolves to 127.0.0.1 would have an admin's rights.
+    Without this middleware, a web page whose host name resolves to 127.0.0.1 would have an admin's rights.
     """
     open_to_all = conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False)
     if not open_to_all or conf.get("api", "host", fallback="") not in _LOOPBACK:

@@ -19,7 +19,7 @@ LONGEST_PRUNE = timedelta(hours=6)
 
 
 class PruneIncomplete(PermanentError):
-    """Part of a prune could not be planned or removed; the rest was removed, except in a dry run."""
+    """Raised if part of a prune could not be planned or removed. The rest was removed, except in a dry run."""
 
 
 class PlanPruneOperator(AskedTask):

@@ -110,7 +110,7 @@ class SeriesTask(StreamkeeperTask):
         return done
 
     def _limited(self, series: str) -> AbstractContextManager[object]:
-        """Return a time limit for one query, because that of the task would apply to all its queries together."""
+        """Return a time limit for one query. The task's own limit would apply to all of its queries together."""
         limit = self.execution_timeout
         if limit is None:
             return nullcontext()

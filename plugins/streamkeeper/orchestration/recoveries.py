@@ -227,7 +227,9 @@ class RecoverOperator(_RecoveryTask):
 
 
 class RecoveredOperator(_RecoveryTask, FinishOperator):
-    """Gives the run the outcome of the recovery. A run that only diagnoses succeeds after the diagnosis."""
+    """Gives the run the outcome of the recovery. A run that only diagnoses succeeds as soon as the diagnosis
+    is done.
+    """
 
     template_fields: Sequence[str] = (*OpeningTask.template_fields, *FinishOperator.template_fields)
 

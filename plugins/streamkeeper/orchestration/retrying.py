@@ -1,4 +1,4 @@
-"""Which failed tasks are retried: those whose error may pass without a change."""
+"""Decide which failed tasks are retried: those whose error may disappear without a change."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 RETRIES = 5
-"""Retries of a task; permanent errors fail without one. A deferral can cost a retry, because Airflow's LocalExecutor
-may mistake the end of the part before the deferral for the end of the part after it."""
+"""Number of retries of a task; a permanent error fails the task without a retry.
+
+A deferral can cost a retry, because Airflow's LocalExecutor may mistake the end of the part before the deferral for the
+end of the part after it.
+"""
 RETRY_DELAY = timedelta(seconds=5)
 """Pause before a retry. It is short, because a killed task only has to continue an operation that did not stop."""
 
@@ -25,7 +28,9 @@ def default_args() -> dict[str, Any]:
 
 
 def retry_policy() -> ExceptionRetryPolicy:
-    """Return the policy: permanent errors fail at once, all others are retried. A retry repeats no finished step."""
+    """Return the policy: a permanent error fails the task at once, all other errors are retried. A retry repeats no
+    finished step.
+    """
     return ExceptionRetryPolicy(
         rules=[
             RetryRule(

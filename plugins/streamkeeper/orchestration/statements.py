@@ -1,4 +1,6 @@
-"""The tasks that record a person's statement that a lost driver has terminated, and copy the driver's checkpoints."""
+"""The tasks that record a person's statement that a lost driver has terminated, and take snapshots of the driver's
+checkpoints.
+"""
 
 from __future__ import annotations
 

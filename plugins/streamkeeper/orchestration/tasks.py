@@ -41,7 +41,9 @@ _MISSES, _FINISHED = "misses", "finished"
 
 
 class TaskFailed(SystemExit):
-    """Ends a task whose error is already reported. Airflow logs it without a traceback and applies the retry policy."""
+    """Fails a task whose error is already reported. Airflow logs it without a traceback and applies the retry
+    policy.
+    """
 
     def __init__(self, sentence: str) -> None:
         super().__init__(1)
@@ -90,11 +92,11 @@ class StreamkeeperTask(BaseOperator):
         return super().resume_execution(next_method, kwargs, context)
 
     def work(self, context: Context) -> Any:
-        """Do the task's work and return its result; implemented by each task."""
+        """Do the task's work and return its result. Each task implements this method."""
         raise TypeError(f"{type(self).__name__} does not implement work()")
 
     def shows(self, job: str, operation: str = "") -> None:
-        """Record which job the task is about, and which operation of the job if ``operation`` is not empty."""
+        """Record which job the task is about and, if ``operation`` is not empty, which operation of the job."""
         self.page = page_path(job, operation)
 
     def log_steps(self, steps: Iterable[PlannedStep]) -> None:

@@ -1,4 +1,6 @@
-"""The triggers of deferred tasks: of a waiting step, and of a task that was on the wrong machine."""
+"""The triggers of deferred tasks: one for a step that waits, and one for a task that was queued on the
+wrong machine.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class PutBack(BaseTrigger):
         self.event, self.pause_s = event, pause_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return this class's import path, and the arguments from which Airflow creates the trigger again."""
+        """Return this class's import path, and the arguments with which Airflow recreates the trigger."""
         return f"{type(self).__module__}.{type(self).__qualname__}", {"event": self.event, "pause_s": self.pause_s}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -39,11 +41,12 @@ class PutBack(BaseTrigger):
 
 
 class StepTrigger(BaseTrigger):
-    """Fires when the state that a task waits on has changed, at the latest after ``at_most_s`` seconds.
+    """Fires when the state that a task waits on has changed, or after ``at_most_s`` seconds at the latest.
 
     ``job``, ``operation``, ``step``: what the task waits for.
-    ``sight``: the state that the task observed before it deferred.
-    ``at_most_s``, ``poll_s``: longest wait, and pause between two observations, seconds.
+    ``sight``: the state that the task observed before it was deferred.
+    ``at_most_s``: the longest wait, in seconds.
+    ``poll_s``: the pause between two observations, in seconds.
     ``store``: the store's URL; empty for the installation's store.
 
     If the store does not answer, the trigger fires, and the resumed task reports the error.
@@ -65,7 +68,7 @@ class StepTrigger(BaseTrigger):
         self.at_most_s, self.poll_s, self.store = at_most_s, poll_s, store
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return this class's import path, and the arguments from which Airflow creates the trigger again."""
+        """Return this class's import path, and the arguments with which Airflow recreates the trigger."""
         names = ("job", "operation", "step", "sight", "at_most_s", "poll_s", "store")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 

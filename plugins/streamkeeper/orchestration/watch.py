@@ -1,7 +1,7 @@
-"""The state that a deferred task waits on. It is read from the store only.
+"""Observes the state that a deferred task waits on, which is read only from the store.
 
-A triggerer may run on a machine where drivers cannot be observed. The resumed task takes actions, and proves whether a
-process is alive or dead.
+A triggerer may run on a machine from which drivers cannot be observed. The resumed task therefore takes all actions,
+and proves whether a process is alive or has terminated.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ Sight = list[str]
 """The state whose change resumes a task. It is JSON, because it is stored with the deferred task."""
 
 NEAR = "has read all there is"
-"""The mark of a shadow that may have caught up; the task then reads the checkpoints to decide."""
+"""The mark of a shadow that may have caught up; the resumed task then reads the checkpoints to decide."""
 
 
 class OperationWatch:
-    """Observes one operation; changes nothing."""
+    """Observes one operation and the drivers that it started; changes nothing."""
 
     def __init__(self, store: Store, journal: Journal, job: str, operation: str, step: Step) -> None:
         self._store, self._journal = store, journal
         self._job, self._operation, self._step = job, operation, step
 
     def look(self) -> Sight:
-        """Return the operation's recorded decisions and the progress of its drivers; raises StoreUnavailable."""
+        """Return the operation's recorded decisions and the progress of its drivers; empty if the journal has no such
+        operation. Raises StoreUnavailable.
+        """
         state = self._journal.state()
         operation = state.operations.get(self._operation)
         if operation is None:
@@ -54,7 +56,9 @@ class OperationWatch:
         return f"{instance} {state_text}" if state_text else ""
 
     def _told(self, state: JobState, operation: OperationState, seen: ObservedDriver) -> str:
-        """Return what a live driver has reached that the waiting step waits for; empty if it has not."""
+        """Return the mark of the milestone that the waiting step waits for, if a live driver has reached it; otherwise
+        an empty text.
+        """
         match self._step:
             case Step.FIRST_COMMIT:
                 # Leaving the standby is part of this step, and must not resume the task.
@@ -72,7 +76,7 @@ class OperationWatch:
 
 
 def fate(operation: OperationState) -> Sight:
-    """Return the outcome, the rollback reason, the abort reason and a person's answer; each is empty until it is
+    """Return the operation's outcome, rollback reason, abort reason and the person's answer. Each is empty until it is
     recorded.
     """
     answer = "" if operation.approval is None else str(operation.approval.approved)

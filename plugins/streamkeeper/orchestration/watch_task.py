@@ -1,4 +1,6 @@
-"""The task of the watch. It makes one pass, reports it in the log and with notifiers, and updates an asset."""
+"""The task of the watch. It makes one pass, reports the result in the log and through notifiers, and
+updates an asset.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ ACTS = "STREAMKEEPER_WATCH_ACTS"
 
 
 def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
-    """Return the fields of the trigger form; a scheduled run fills in none."""
+    """Return the fields of the trigger form; a scheduled run uses their defaults."""
     return {
         "dry_run": Param(
             False,
@@ -40,7 +42,7 @@ def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
 
 
 class WatchOperator(AskedTask):
-    """Makes one pass of the watch. If a notifier fails, the error is logged, and the next pass tries it again."""
+    """Makes one pass of the watch. If a notifier fails, the error is logged, and the next pass retries it."""
 
     form = staticmethod(watch_form)
 
@@ -48,7 +50,9 @@ class WatchOperator(AskedTask):
         super().__init__(outlets=[HEALTH], **kwargs)
 
     def work(self, context: Context) -> str:
-        """Return a sentence with the numbers of observed jobs and of jobs with problems; raises StoreUnavailable."""
+        """Make the pass, and return a sentence with the numbers of observed jobs and of jobs with problems. Raises
+        StoreUnavailable.
+        """
         from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 
         dry_run = bool(self.asked(context)["dry_run"])
@@ -96,5 +100,5 @@ def health_of(index: FleetIndex) -> dict[str, Any]:
 
 
 def _is_over(context: Context, dag: str, run: str) -> bool:
-    """Whether Airflow reports that a run has ended; False for a run that Airflow does not know."""
+    """Whether Airflow reports that a run has succeeded or failed; False if Airflow has no record of the run."""
     return bool(context["ti"].get_dr_count(dag_id=dag, run_ids=[run], states=["failed", "success"]))

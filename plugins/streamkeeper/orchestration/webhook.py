@@ -19,7 +19,9 @@ LONGEST_S = 10.0
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect. urllib would send a GET without the message but with the headers, and report its answer."""
+    """Follows no redirect. On a redirect, urllib would send a GET with the headers but without the message, and return
+    the response to that GET.
+    """
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The application of the page, with guarded routes, static files, headers, and errors as one sentence."""
+"""The web application of the page: guarded routes, static files, response headers, and errors shown as one sentence."""
 
 from __future__ import annotations
 

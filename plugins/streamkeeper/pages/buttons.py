@@ -1,7 +1,7 @@
-"""The buttons of a job, one for each DAG that the viewer may run and that applies to the job's state.
+"""The buttons of a job: one for each DAG that the viewer may run and that applies to the job's state.
 
-Pages of a job include ``buttons.html``, which renders the row, and pass ``buttons``. Each button loads its dialog. A
-page that lists snapshots links each of them to ``restore_path`` if ``may_restore`` is set.
+Templates of a job's pages include ``buttons.html``, which renders the row of buttons from the value ``buttons``. Each
+button loads its dialog. A page that lists snapshots links each snapshot to ``restore_path`` if ``may_restore`` is set.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Button(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """The open question of an operation, and whether this viewer may answer it here."""
+    """The open question of an operation, and whether this viewer may answer it on the page."""
 
     job: str
     """The job's name."""
@@ -50,18 +50,20 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     dag: str
     """The DAG whose run executes the operation; empty without one."""
     task_path: str
-    """The asking task in Airflow's API; empty if no task asks."""
+    """The path, in Airflow's API, of the task that asks the question; empty if no task asks it."""
     may: str
     """Who may answer, as a phrase."""
     objection: str
-    """Why this viewer may not answer, or cannot do so here; empty if they can."""
+    """Why this viewer may not answer, or cannot answer on the page; empty if the viewer can."""
     command: str
-    """The shell command that answers."""
+    """The shell command that answers the question."""
 
 
 class Buttons(msgspec.Struct, frozen=True, kw_only=True):
-    """The buttons of a job. ``question``: the question that waits for a person, None if there is none; ``may_restore``:
-    whether the viewer may restore the job's snapshots.
+    """The buttons of a job.
+
+    ``question``: the question that waits for a person's answer, None if there is none; ``may_restore``: whether the
+    viewer may restore the job's snapshots.
     """
 
     row: tuple[Button, ...] = ()
@@ -72,13 +74,13 @@ class Buttons(msgspec.Struct, frozen=True, kw_only=True):
 def read_buttons(
     installation: Installation, state: JobState, who: Viewer, *, runs: bool = True, rules: Collection[str] = ()
 ) -> Buttons:
-    """Return the actions that the viewer may run in the present state of the job, and the open question.
+    """Return the buttons that the viewer may use in the present state of the job, and the open question.
 
     ``installation``: the installation.
     ``state``: the job's state.
     ``who``: the viewer.
     ``runs``: whether the driver is running or may be running; only a job without a driver can be started.
-    ``rules``: rules of the symptoms that the watch found.
+    ``rules``: the rules of the symptoms that the watch found.
     """
     question = read_asking(installation, state, who)
     answer = (
@@ -148,10 +150,10 @@ def _task_path(carrier: Carrier | None, about: About) -> str:
 
 
 def _offered(state: JobState, who: Viewer, runs: bool, rules: Collection[str]) -> list[tuple[str, str]]:
-    """Return dialog path and label of each applicable action, in display order.
+    """Return the dialog path and the label of each applicable action, in display order.
 
-    A termination can be stated once the watch has reported ``driver-lost``. After the statement, the copy can be
-    restored.
+    A person can state a driver's termination once the watch has reported ``driver-lost``. After that statement the
+    watch reports ``owner-unproven``, and the job can be restored to continue in a copy of the checkpoint.
     """
     served = bool(state.serving_release) and state.forgotten is None
     free = served and state.open_operation is None

@@ -1,4 +1,4 @@
-"""The measurements of a driver in the last hours as lines over time, for charts and tables. Pure."""
+"""A driver's measurements of the last hours as lines over time, for charts and tables. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MIB = 2**20
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a chart. A value of None interrupts the line."""
+    """One line of a chart. A value of None is a gap in the line."""
 
     label: Structure
     values: tuple[float | None, ...]
@@ -43,8 +43,11 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
-    """The charts of one query. ``at``: times in seconds since 1970 by the driver's clock, ascending; every line has one
-    value per time."""
+    """The charts of one query.
+
+    ``at``: the times of the points in seconds since 1970 by the driver's clock, ascending. Every line has one value per
+    time.
+    """
 
     query: Structure
     at: tuple[float, ...]
@@ -52,8 +55,11 @@ class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobCharts(msgspec.Struct, frozen=True, kw_only=True):
-    """The charts of a job. ``instance``: the driver that measured; ``before``: the previous driver, whose points come
-    first, empty without such points."""
+    """The charts of a job.
+
+    ``instance``: the driver whose measurements are shown; ``before``: the previous driver, whose points are shown
+    first, empty without such points.
+    """
 
     instance: Structure
     before: Structure = ""
@@ -79,7 +85,7 @@ def make_charts(instance: str, history: History, *, before: tuple[str, History] 
 
 
 def _in_order(ring: Iterable[HistoryPoint]) -> list[HistoryPoint]:
-    """Return the points sorted by time, because a clock may be set back."""
+    """Return the points sorted by time, because the driver's clock may have been set back."""
     return sorted(ring, key=lambda point: point.at)
 
 
@@ -135,7 +141,9 @@ def _of(read: Callable[[QuerySignals], float | None]) -> _Read:
 
 
 def _of_batch(read: Callable[[QuerySignals], float | None]) -> _Read:
-    """Return a reader of a value that exists only after the first committed batch; None before."""
+    """Return a reader of a value that exists only once a batch has been committed; until then the reader
+    returns None.
+    """
     return lambda point: read(point.signals) if point.signals.batch >= 0 else None
 
 

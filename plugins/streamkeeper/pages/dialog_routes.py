@@ -1,5 +1,6 @@
-"""``/jobs/{job}/dialogs/{name}``: the dialogs of a job's buttons. The routes change nothing; their scripts call
-Airflow."""
+"""``/jobs/{job}/dialogs/{name}``: the dialogs of a job's buttons. The routes change nothing; the scripts of the dialogs
+call Airflow.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The dialogs of the buttons: the fields of a DAG's trigger form, filled in with the current values. Pure.
 
-A dialog sends nothing to the application of the page. Its script creates a run of the DAG in the viewer's session.
+A dialog sends nothing to the page's own application. The dialog's script creates a run of the DAG in the viewer's
+Airflow session.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from streamkeeper.model.secret_references import MASK
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP
 
 _NOT_ASKED = frozenset({"job", "dry_run"})
-"""Fields that are not asked, because the page and the button determine them."""
+"""Fields that the dialog leaves out, because the page and the button determine their values."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     default: str = ""
     """The value that is not sent, as JSON; empty for a field that is always sent."""
     same: bool = False
-    """Whether the initial value is that of the current release, and is sent only if it was changed."""
+    """Whether the initial value is that of the current release; the field is then sent only if it was changed."""
     choices: tuple[tuple[str, str], ...] = ()
     """Value and label of each choice."""
     suggestions: tuple[str, ...] = ()
@@ -92,9 +93,9 @@ class Dialog(msgspec.Struct, frozen=True, kw_only=True):
     told_by: tuple[str, ...]
     """Ids of the tasks whose errors the dialog shows."""
     words_of: tuple[str, ...] = ()
-    """Ids of the tasks whose report is the result of a run without an operation."""
+    """Ids of the tasks whose report is shown as the result of a run that opens no operation."""
     asks: str = ""
-    """The task that may ask a person before the operation exists; empty without one."""
+    """The id of the task that may ask a person before the operation exists; empty without such a task."""
 
 
 def deploy_dialog(state: JobState) -> Dialog:
@@ -191,7 +192,7 @@ def stop_dialog(state: JobState) -> Dialog:
 
 
 def start_dialog(state: JobState) -> Dialog:
-    """Return the start dialog. A start resumes the last release from its checkpoints."""
+    """Return the start dialog. Starting a job resumes its last release from that release's checkpoints."""
     return _dialog(
         start_fields(),
         {},
@@ -205,8 +206,9 @@ def start_dialog(state: JobState) -> Dialog:
 
 
 def state_dead_dialog(state: JobState) -> Dialog:
-    """Return the dialog that states the termination of the current driver. It shows the result of the DAG run, because
-    a statement opens no operation."""
+    """Return the dialog in which a person states that the current driver has terminated. It shows the result of the DAG
+    run, because such a statement opens no operation.
+    """
     return _dialog(
         state_dead_fields(),
         {"instance": state.serving_instance},
@@ -291,7 +293,7 @@ def _value(kind: str, default: object) -> str:
 
 
 def _shown_values(values: Mapping[str, ParamValue], secrets: set[str]) -> str:
-    """Return the values as JSON, one per line. A literal secret is masked, and the mask is never sent."""
+    """Return the values as JSON, one per line. A literal secret is masked; the mask itself is never sent as a value."""
 
     def shown(name: str, value: ParamValue) -> ParamValue:
         if not isinstance(value, str):

@@ -74,17 +74,17 @@ class FleetFilter:
     """
 
     search: str = ""
-    """Part of a job's name, owner, release, or of a cause."""
+    """A part of the job's name, owner or release, or of the cause of a symptom."""
     standing: JobStatus | Literal[""] = ""
     """Only jobs with this status."""
     health: Health = ""
     """Only jobs with this health."""
     under_way: UnderWay = ""
-    """Only jobs with an open operation, or one that waits for a person."""
+    """Only jobs with an open operation, or only jobs with an operation that waits for a person."""
     owner: str = ""
     """Only jobs of this owner."""
     sort: Column = "health"
-    """The column of the order."""
+    """The column by which the rows are sorted."""
     turned: bool = False
     """Whether the order is reversed."""
     page: int = 1
@@ -119,7 +119,7 @@ class ShownJob:
     release: str
     """The current release."""
     desired: str
-    """The requested release if another one is current; else empty."""
+    """The requested release if it differs from the current release; otherwise empty."""
     health: str
     """The worst severity, ``healthy`` or ``not checked``."""
     health_tone: str
@@ -145,13 +145,15 @@ class ShownJob:
     rows: str
     """Rows per second over all queries."""
     commit: str
-    """Age of the last commit of the query that has not committed for longest."""
+    """The age of the last commit, for the query whose last commit is the oldest."""
     verified: str
-    """The oldest, over all queries, of their newest verified backups, as an age; ``none`` if a query has none."""
+    """The age of the newest verified backup, for the query for which it is the oldest; ``none`` if a query has no
+    verified backup.
+    """
     verified_tone: str
     """CSS class of the verified backup."""
     operation: str
-    """Id of the open operation."""
+    """Id of the open operation; empty if there is no open operation."""
     step: str
     """The operation in progress, its step and duration."""
     waits: bool
@@ -181,9 +183,9 @@ class FleetView:
     pass_age_s: float
     """Age of the last pass that could send notices, seconds."""
     stale: bool
-    """Whether such a pass is overdue."""
+    """Whether a pass that could send notices is overdue."""
     failed: tuple[str, ...]
-    """Failures of the pass."""
+    """The failures that the last pass reported."""
 
 
 def view_fleet(index: FleetIndex, chosen: FleetFilter, *, now: float) -> FleetView:
@@ -252,7 +254,9 @@ def _sorted(rows: list[JobRow], chosen: FleetFilter) -> list[JobRow]:
 
 
 def _health_order(row: JobRow) -> int:
-    """Return the rank of a job: the most severe first, then waiting for a person, then not checked, then healthy."""
+    """Return a job's rank: jobs with symptoms by severity first, then jobs that wait for a person, then jobs that were
+    not fully checked, then healthy jobs.
+    """
     severities = list(Urgency)
     if row.worst is not None:
         return severities.index(row.worst)
@@ -265,10 +269,10 @@ def _batch_share(row: JobRow) -> float | None:
 
 
 def _verified_at(row: JobRow) -> float | None:
-    """Return when the newest verified snapshot was taken, of the query for which that is longest ago, seconds since
-    1970.
+    """Return, in seconds since 1970, when the newest verified snapshot of a query was taken, for the query for which
+    that time is the earliest.
 
-    0 if a query has none; None if unknown.
+    0 if a query has no verified snapshot; None if the snapshots are unknown.
     """
     if not row.queries or not all(query.snapshots_known for query in row.queries.values()):
         return None

@@ -47,7 +47,7 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     stale: bool = False
     """Whether a pass is overdue, so that the observation or the notices may be out of date."""
     unseen: str = ""
-    """Why there is no observation; empty if there is one."""
+    """Why there is no observation of the job; empty if there is one."""
     symptoms: tuple[SymptomLine, ...] = ()
     """The symptoms."""
     unlooked: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     """Restarts of this driver."""
     restarts_lately: int = 0
-    """Restarts in the last hour."""
+    """Restarts of this driver in the last hour."""
 
 
 def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView:

@@ -1,4 +1,4 @@
-"""Read one job for its page, part by part. In place of a part that cannot be read, the page shows the reason."""
+"""Reads one job for its page, part by part. If a part cannot be read, the page shows the reason in its place."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ LONGEST_LINE = 2_000
 
 
 class JobPage:
-    """Reads the parts of one job's page. Data that several parts need is read once. Not thread-safe.
+    """Reads the parts of one job's page. Data that several parts need is read only once. Not thread-safe.
 
     ``installation``: the installation; ``job``: the job's name; ``again``: whether to read the journal with
-    ``read_job_again``, for a part that is refreshed.
+    ``read_job_again``, for a part that the page refreshes.
 
-    Raises InvalidInput for an invalid name. The first read raises NotFound for an unknown job, or StoreUnavailable.
+    Raises InvalidInput for an invalid name. The first read raises NotFound for an unknown job, and StoreUnavailable.
     """
 
     def __init__(self, installation: Installation, job: str, *, again: bool = False) -> None:
@@ -75,8 +75,8 @@ class JobPage:
         return self._part("the status", lambda state: view_standing(self._overview))
 
     def buttons(self, who: Viewer) -> Buttons:
-        """Return the buttons that the viewer may use; none if they cannot be determined. Other parts of the page then
-        show the reason.
+        """Return the buttons that the viewer may use. Return no buttons if they cannot be determined; another part of
+        the page then shows the reason.
         """
         state = self._state.value
         if state is None:
@@ -185,7 +185,9 @@ class JobPage:
             return True
 
     def _statuses(self) -> Mapping[str, QueryStatus]:
-        """Return the driver's last report by query; empty if it cannot be read, which another part reports."""
+        """Return the driver's last report on each query; empty if the report cannot be read, in which case another part
+        of the page shows the reason.
+        """
         try:
             status = self._overview.status
         except StreamkeeperError:
@@ -206,7 +208,7 @@ class JobPage:
             )
 
     def _manifest(self, query: str, digest: str) -> tuple[Manifest | None, str]:
-        """Return the manifest of a query and "", or None and the reason why there is no manifest."""
+        """Return the manifest of a query and an empty text, or None and the reason why there is no manifest."""
         if not digest:
             release = self._state.value.serving_release if self._state.value is not None else ""
             return (

@@ -26,7 +26,7 @@ _IN_THE_HEAD = ("job", "status")
 
 
 class QueryStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """Duration, rates and lag of one query, from its driver's last report. Unknown values are empty."""
+    """The duration, rates and lag of one query, from the last report of its driver. Unknown values are empty."""
 
     query: Structure
     """The query's name."""
@@ -81,7 +81,7 @@ class ReleaseView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings of one query."""
+    """The findings of one query in the newest assessment."""
 
     query: Structure
     """The query's name."""
@@ -94,7 +94,7 @@ class QueryFindings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest assessment."""
+    """The newest assessment of a job."""
 
     operation: Structure
     """The assessed operation."""
@@ -140,7 +140,7 @@ class SnapshotLine(msgspec.Struct, frozen=True, kw_only=True):
     keep: bool = True
     """Whether retention keeps it."""
     kept: str = ""
-    """Why it is kept or not."""
+    """Why retention keeps it or does not keep it."""
 
 
 class SeriesView(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,8 +40,8 @@ def router_of(open_installation: Callable[[], Installation], viewer: Callable[..
     ) -> Response:
         """Render the page of an operation.
 
-        ``part``: render only this part; ``after``: the number of the last journal entry that the client has seen. If
-        there are no newer entries, the status is 204.
+        ``part``: render only this part; ``after``: the number of the last journal entry that the client has seen.
+        Without newer entries, the response has status 204.
         """
         here = open_installation()
         check_name("job", job)

@@ -45,39 +45,39 @@ class QueryLine(msgspec.Struct, frozen=True, kw_only=True):
     back: str = ""
     """The cost of a rollback; empty if no rollback is possible."""
     new: bool = False
-    """Whether there is no earlier version to compare with."""
+    """Whether the query is new, so that there is no earlier version to compare it with."""
     findings: tuple[Finding, ...] = ()
     """Its findings, the most severe first."""
 
 
 class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver with a proven termination."""
+    """A driver whose termination the operation has recorded."""
 
     instance: Structure
     """Its id."""
     was: Structure
-    """Its release and role."""
+    """Its release and its role."""
     recorded_at: float | None
     """When the termination was recorded, seconds since 1970."""
     proof: str
     """The evidence."""
     exit: str
-    """Its last report."""
+    """The last report of the driver."""
 
 
 class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     """A person's answer."""
 
     about: str
-    """The subject."""
+    """The subject of the question."""
     approved: bool
-    """Whether they approved."""
+    """Whether the person approved."""
     by: str
-    """Their name."""
+    """The person's name."""
     reason: str
-    """Their reason."""
+    """The person's reason."""
     recorded_at: float | None
-    """When it was recorded, seconds since 1970; None if it was given with the request."""
+    """When the answer was recorded, seconds since 1970; None if it was given together with the request."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     asked: float | None
     """When it was asked, seconds since 1970."""
     due: float | None
-    """When the question counts as declined, seconds since 1970, approximately."""
+    """When an unanswered question counts as declined, seconds since 1970, approximately."""
 
 
 class ComparedLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,11 +130,11 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepLine, ...]
     """Its steps."""
     step: Structure
-    """Its current step; empty after its end."""
+    """Its current step; empty once the operation has finished."""
     outcome: Structure
     """Its outcome; empty while it is open."""
     sentence: str
-    """The sentence of its end."""
+    """The sentence that describes how the operation ended."""
     verdict: Structure
     """Its verdict."""
     decision: str
@@ -144,7 +144,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     queries: tuple[QueryLine, ...]
     """Its queries."""
     ended: tuple[EndedLine, ...]
-    """Drivers whose termination it recorded."""
+    """The drivers whose termination the operation recorded."""
     question: Question | None
     """Its open question; None without one."""
     answers: tuple[AnswerLine, ...]
@@ -283,7 +283,9 @@ def _ended(record: OperationRecord) -> Iterator[EndedLine]:
 
 
 _ASKED_AFTER = {About.STATE: (Step.KEEP_STATE,), About.OUTPUT: (Step.COMPARE, Step.CATCH_UP)}
-"""Subject -> the steps after which a person is asked; the first of them that is done counts."""
+"""Subject -> the steps after which a person is asked about the subject. The question is timed from the first of them
+that is done.
+"""
 
 
 def _question(record: OperationRecord, moments: Moments) -> Question | None:
@@ -304,7 +306,9 @@ _ABOUT = {About.STATE: "continuing from the state", About.OUTPUT: "the rebuilt o
 
 
 def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
-    """Yield the answers that count, and a person's advance acceptance of a recovery's loss or duplication."""
+    """Yield the answers that count, including a person's advance acceptance of the losses or duplicates of a
+    recovery.
+    """
     operation = record.operation
     recover = operation.request.recovery
     if recover is not None and recover.accepted_by:

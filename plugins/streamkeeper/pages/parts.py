@@ -1,6 +1,7 @@
-"""A part of a page that may be unavailable. The page then shows the reason in place of the part, and the other parts.
+"""A part of a page that may be unavailable. The page then shows the reason in place of that part, and still shows the
+other parts.
 
-This module also masks the texts of a page, which may come from any source.
+This module also masks the texts of a page, because they may come from any source.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Mask = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """A value that was read, or None with the reason in ``missing``."""
+    """The value of a part of a page. If the part could not be read, ``value`` is None and ``missing`` states the
+    reason.
+    """
 
     value: T | None = None
     missing: str = ""
@@ -30,8 +33,8 @@ class Part(Generic[T]):
 def mask_of(releases: Iterable[Release]) -> Mask:
     """Return a function that masks a text for display.
 
-    It masks secrets that the params and confs of these releases contain literally, and spells out characters that would
-    change the order in which a text is displayed.
+    The function masks the secrets that the params and confs of these releases contain literally, and spells out
+    characters that would change the order in which a text is displayed.
     """
     secrets = literals_of(releases)
     return lambda text: visible(redact(text, secrets))

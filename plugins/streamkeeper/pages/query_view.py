@@ -47,9 +47,9 @@ class VersionLine(msgspec.Struct, frozen=True, kw_only=True):
     version: Structure
     """Its name."""
     stands: Structure
-    """current, previous or never used."""
+    """The status of the version: current, previous or never used."""
     origin: str
-    """Its origin, as recorded."""
+    """How the version was created, as recorded."""
     place: str
     """Its directory."""
     release: Structure = ""
@@ -70,7 +70,9 @@ class QueryView(msgspec.Struct, frozen=True, kw_only=True):
     query: Structure
     """The query's name."""
     undescribed: str = ""
-    """Why its plan is unknown; ``sources`` are then those that the driver reports. Empty if the plan is known."""
+    """Why the query's plan is unknown, in which case ``sources`` contains the sources that the driver reports. Empty if
+    the plan is known.
+    """
     output: str = ""
     """Kind and location of its output."""
     output_mode: Structure = ""
@@ -137,7 +139,7 @@ def _sources(manifest: Manifest, status: QueryStatus | None) -> Iterator[SourceL
 
 
 def _told_sources(status: QueryStatus | None) -> tuple[SourceLine, ...]:
-    """Return the sources as the driver reports them, for a query without a manifest."""
+    """Return the sources that the driver reports, for a query without a manifest; empty without a report."""
     if status is None:
         return ()
     signals: Sequence[SourceSignals] = status.signals.sources

@@ -1,7 +1,9 @@
-"""Render templates. Every value is escaped, a missing value is an error, and a part looks as in the whole page.
+"""Renders templates. Every value is escaped, and a missing value is an error. A part that is rendered separately looks
+the same as in the whole page.
 
-All templates can use ``base`` (the page's mount point without trailing slash), ``airflow`` (that of Airflow), ``who``
-(the Viewer, None on an error page), ``now`` (seconds since 1970) and ``static(name)`` (the address of a static file).
+All templates can use ``base`` (the page's mount point without trailing slash), ``airflow`` (Airflow's mount point),
+``who`` (the Viewer, None on an error page), ``now`` (seconds since 1970) and ``static(name)`` (the address of a static
+file).
 """
 
 from __future__ import annotations

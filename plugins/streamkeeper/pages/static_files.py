@@ -15,8 +15,9 @@ _KEPT_S = 24 * 3600
 
 
 class StaticPages(StaticFiles):
-    """Serves the static files, which browsers cache for a day. A new version of a file has a new address, with its
-    hash."""
+    """Serves the static files, which browsers cache for a day. The address of a file contains the hash of its content,
+    so a new version of a file has a new address.
+    """
 
     def __init__(self) -> None:
         super().__init__(directory=STATIC)

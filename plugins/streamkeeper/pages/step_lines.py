@@ -47,7 +47,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     mark: StepMark
     """Its state."""
     began: float | None = None
-    """Its recorded start, or else the end of the previous step."""
+    """The recorded start of the step; without one, the end of the previous step."""
     done: float | None = None
     """Its end."""
     due: float | None = None
@@ -55,7 +55,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float | None = None
     """How long it may take, seconds."""
     otherwise: str = ""
-    """The consequence of missing the deadline."""
+    """What happens if the step misses its deadline."""
     result: str = ""
     """Its result."""
 
@@ -81,7 +81,9 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
-    """Return the times of one operation. Of several records of the same event, the first counts."""
+    """Return the times of one operation. If the journal has several records of the same event, the first of them
+    counts.
+    """
     whole: dict[str, float] = {}
     begun: dict[str, float] = {}
     done: dict[str, float] = {}
@@ -106,7 +108,7 @@ def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
 
 
 def step_lines(record: OperationRecord, moments: Moments) -> tuple[StepLine, ...]:
-    """Return the steps that the operation announced, in order, and the automatic rollback if there was one."""
+    """Return the steps that the operation announced, in order, and, if there was one, the automatic rollback."""
     operation, state = record.operation, record.state
     stopped = state.stopped if operation.outcome is None else None
     lines: list[StepLine] = []
@@ -154,12 +156,12 @@ def _mark(operation: OperationState, step: Step) -> StepMark:
 
 
 def _is_looked_at(operation: OperationState) -> bool:
-    """Whether a dry run has finished its assessment, which is not recorded as a step."""
+    """Whether a dry run has completed its assessment. A dry run does not record the assessment as a step."""
     return operation.verdict is not None and operation.outcome_if_untouched is Outcome.DRY_RUN
 
 
 def _is_settled(operation: OperationState, step: Step) -> bool:
-    """Whether an open operation certainly does not need the step."""
+    """Whether it is certain that an open operation does not need the step."""
     if operation.verdict is None:
         return False
     on_path = path(operation)

@@ -1,4 +1,4 @@
-"""The viewer of a page and their rights to each DAG, as the mounting application reports them."""
+"""The viewer of a page and their rights to each DAG, as the application that mounts the page reports them."""
 
 from __future__ import annotations
 

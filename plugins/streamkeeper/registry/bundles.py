@@ -1,4 +1,4 @@
-"""A release's code as one zip: the job's file and all its imports from under the jobs root. No code is executed.
+"""A release's code as one zip: the job's file, and every file under the jobs root that it imports. No code is executed.
 
 The zip is deterministic (sorted, stored without compression, fixed times and permissions), so the same code always has
 the same sha256.
@@ -40,7 +40,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's bundle."""
+    """A job's code as a zip, with the declarations that were read from the job's file."""
 
     data: bytes
     """The zip."""
@@ -78,7 +78,9 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
 
 
 def _hint(root: Path, job: str) -> str:
-    """Return a hint with the job that was probably meant, else with the known jobs, as many as fit on a line."""
+    """Return a hint that names the job that was probably meant; otherwise a hint with as many existing jobs as fit on a
+    line.
+    """
     known = sorted(path.stem for path in root.glob("*.py") if path.is_file() and path.stem != "__init__")
     if meant := nearest(job, known):
         return f"perhaps {meant}"
@@ -173,7 +175,9 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
-    """Raise RegistryDamaged for a compressed or too large member; several members may claim the same bytes."""
+    """Raise RegistryDamaged if a member is compressed, or if the members together are too large. Their declared sizes
+    are added up, because several members may refer to the same bytes.
+    """
     compressed = [member.filename for member in members if member.compress_type != zipfile.ZIP_STORED]
     total = sum(member.file_size for member in members)
     if compressed or total > MAX_BYTES:
@@ -203,7 +207,9 @@ def _holds(target: Path, files: dict[str, bytes]) -> bool:
 
 
 def _remove_caches(target: Path) -> None:
-    """Remove cached compiled code. A driver that runs from there has loaded its modules and recreates the cache."""
+    """Remove cached compiled code. A driver that runs from the folder has already loaded its modules, and recreates the
+    cache.
+    """
     caches = [Path(folder, _CACHE) for folder, folders, _ in os.walk(target) if _CACHE in folders]
     if not caches:
         return

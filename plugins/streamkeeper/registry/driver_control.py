@@ -38,7 +38,9 @@ _UNREADABLE_STATUS = (
     ' "The last status of a driver cannot be read"'
 )
 _literals: dict[tuple[str, str, str], dict[str, str]] = {}
-"""(store, job, instance) -> secrets in its params. Cached, because a launch never changes and pages read it often."""
+"""(store, job, instance) -> the secrets that its launch contains literally. Cached, because a launch never changes and
+pages read it often.
+"""
 
 
 def instances(store: Store, job: str) -> list[str]:
@@ -52,7 +54,7 @@ def instances(store: Store, job: str) -> list[str]:
 def stray_orders(store: Store, job: str) -> list[str]:
     """Return every key in the command folders of the job's instances that is not the key of a command.
 
-    Drivers skip these keys. Costs one listing.
+    Drivers skip such keys. Costs one list request.
     """
     folder = control_key(check_name("job", job), "")
     strays = []
@@ -118,7 +120,9 @@ class Control:
         self._store.replace(self._key("status.json"), to_json(status))
 
     def find_status(self) -> DriverStatus | None:
-        """Return the driver's last report; None without a readable one. Do not use this to prove what was committed."""
+        """Return the driver's last report; None if there is no readable report. Do not use this to prove what was
+        committed.
+        """
         try:
             return self.read_status()
         except (FormatTooNew, RegistryDamaged):
@@ -127,7 +131,8 @@ class Control:
     def read_status(self) -> DriverStatus | None:
         """Return the driver's last report; None if none is stored.
 
-        Raises FormatTooNew, and RegistryDamaged with the remedy.
+        Raises FormatTooNew if a newer version wrote the report, and RegistryDamaged, with the remedy, if it cannot be
+        read.
         """
         try:
             status = self._read(self._key("status.json"), DriverStatus)
@@ -159,7 +164,7 @@ class Control:
         output_losses: Mapping[str, int] | None = None,
         other_topics: Mapping[str, dict[str, str]] | None = None,
     ) -> Command:
-        """Send a command, and return it. If the operation has already sent a command of this kind, return that one
+        """Send a command, and return it. If the operation has already sent a command of this kind, return that command
         instead.
 
         ``kind``: the command.
@@ -167,7 +172,8 @@ class Control:
         ``versions``: as in Command.
         ``may_differ``: as in Command.
         ``output_losses``: as in Command.
-        ``other_topics``: query -> Kafka topic -> its id, as ``approved_topics`` in Command; a query without ids counts.
+        ``other_topics``: query -> Kafka topic -> its id, as ``approved_topics`` in Command; a query is included even if
+        it has no topic ids.
         """
         while True:
             known = self.commands(0)
@@ -234,12 +240,14 @@ class Control:
             raise KeyExists(self._key("exit.json"))
 
     def read_exit(self) -> DriverExit | None:
-        """Return how the instance ended; None until the instance's supervisor has recorded its end."""
+        """Return how the instance ended; None until the instance's supervisor has recorded that."""
         end = self._read(self._key("exit.json"), DriverExit)
         return self._without_literals(end) if end is not None and end.error else end
 
     def _without_literals(self, record: T) -> T:
-        """Redact secrets that are written in the params, because drivers of earlier versions did not mask them."""
+        """Redact the secrets that the launch's params and conf contain literally, because drivers of earlier versions
+        did not mask them.
+        """
         place = (self._store.url, self._job, self._instance)
         if place not in _literals:
             try:

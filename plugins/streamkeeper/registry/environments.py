@@ -1,4 +1,6 @@
-"""The environment of the running code as hashes of interpreter, packages and jars, from names and sizes only."""
+"""Describes the environment of the running code by hashes of the interpreter, the packages and the jars. Only names and
+sizes are read, not contents.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def _spark_version() -> str:
 
 @cache
 def _installed() -> tuple[str, tuple[str, ...]]:
-    """Return the packages' hash and Spark's jars; both are read once per process, because there are many files."""
+    """Return the hash of the packages, and the name and size of each of Spark's jars. Both are read only once per
+    process, because there are many files.
+    """
     found: dict[str, str] = {}
     for distribution in distributions():
         name = distribution.metadata["Name"]

@@ -1,7 +1,8 @@
 """The Python environment that executors on other machines unpack: an archive, stored under its hash.
 
 Each executor fetches the archive when it starts, and executors start at any time while a release is current. If the
-archive were replaced in place, the next executor would get another environment. So executors get an immutable copy.
+archive were replaced in place, the next executor would get a different environment. Therefore executors get an
+immutable copy.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def keep_archive(settings: Settings) -> str:
 
 
 def find_archive(settings: Settings, name: str) -> str:
-    """Return the path of a stored archive of the executors' Python environment.
+    """Return the path of a stored archive of the executors' Python environment; empty for an empty ``name``.
 
-    If the stored copy is missing, it is made again from the installation's archive. Raises InvalidInput if the
+    If the stored copy is missing, it is recreated from the installation's archive. Raises InvalidInput if the
     installation no longer has that archive.
     """
     if not name:
@@ -69,7 +70,9 @@ def _suffix(name: str) -> str:
 
 
 def _copy(source: Path, kept: Path) -> None:
-    """Copy the archive so that the file appears as a whole; raises OSError if its content has changed since."""
+    """Copy the archive so that the complete file appears at once. Raises OSError if the archive's content has changed
+    since its hash was computed.
+    """
     make_folders(kept.parent)
     for left in kept.parent.glob(f"{_COPYING}*"):
         if clock.unix() - left.stat().st_mtime > _DAY_S:

@@ -1,4 +1,4 @@
-"""The watch's index of all jobs, and the record of the last prune, each replaced as a whole."""
+"""The watch's index of all jobs and the record of the last prune. Each write replaces the whole file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def read_index(store: Store, installation: str) -> FleetIndex | None:
 def open_index(store: Store, installation: str) -> FleetIndex:
     """Return the index of this installation's last pass, for callers that cannot continue without it.
 
-    Raises NotFound before the first pass of this installation, RegistryDamaged, FormatTooNew, StoreUnavailable.
+    Raises NotFound before the first pass of this installation, RegistryDamaged for an unreadable index, FormatTooNew,
+    and StoreUnavailable.
     """
     try:
         data = store.read(INDEX_KEY)

@@ -1,7 +1,8 @@
-"""Find the files under the jobs root that a job's file needs, from its import statements; no code is executed.
+"""Finds the files under the jobs root that a job's file needs, from its import statements; no code is executed.
 
-These are recognised anywhere in a file: ``import``, ``from … import`` (relative too), and ``import_module("literal")``.
-A package adds its ``__init__`` and its data files. Module names that are computed at run time are not found.
+The following are recognised anywhere in a file: ``import``, ``from … import`` (also relative), and
+``import_module("literal")``. Importing a package adds its ``__init__`` and its data files. Module names that are
+computed at run time are not found.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def _is_import_call(func: ast.expr) -> bool:
 
 
 def _files_of(root: Path, module: tuple[str, ...]) -> list[Path]:
-    """Return the files under ``root`` that the import of a dotted name loads; empty if the name is not from there."""
+    """Return the files under ``root`` that the import of a dotted name loads; empty if no module under ``root`` has
+    that name.
+    """
     files: list[Path] = []
     folder = root
     for part in module:

@@ -1,4 +1,6 @@
-"""A job's incident records in a store, which are numbered and create-only, like its journal: the number is the lock."""
+"""A job's incident records in a store. Like the entries of its journal, they are numbered and create-only: the number
+is the lock.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ class IncidentLog:
     """Reads and writes a job's incidents; not thread-safe.
 
     A record is skipped if it is unreadable, or if it is missing although later records exist. The watch then raises the
-    incident of that record again and sends its notices again. A skipped record does not delay the notices of later
+    incident of that record once more, and repeats its notices. A skipped record does not delay the notices of later
     records.
 
     ``passed``: one sentence for each skipped record.
-    ``known``: the state of an earlier reader, so that only newer records are read; None to read all records.
+    ``known``: the state from an earlier reader, so that only newer records are read; None to read all records.
     """
 
     def __init__(self, store: Store, job: str, *, writer: str = "reader", known: JobIncidents | None = None) -> None:
@@ -44,7 +46,9 @@ class IncidentLog:
         self.passed: list[str] = []
 
     def state(self) -> JobIncidents:
-        """Return the incidents after all records so far. Costs one read, and one more read for each new record."""
+        """Return the incidents after all records so far. Costs one read, and one more read for each new record; the
+        first call without ``known`` also lists the records.
+        """
         if self._read_all:
             for number in range(1, self._newest() + 1):
                 self._fold(number, self._read(number))
@@ -54,9 +58,10 @@ class IncidentLog:
         return self._state
 
     def append(self, decide: Callable[[JobIncidents], IncidentRecord | None], *, now: float) -> int:
-        """Add the record that ``decide`` makes from the newest state. Return its number; 0 if ``decide`` returns None.
+        """Add the record that ``decide`` makes from the newest state. Return its number, or 0 if ``decide`` returns
+        None.
 
-        ``decide`` is called again each time another writer was faster. Raises StoreUnavailable.
+        ``decide`` is repeated with the new state each time another writer was faster. Raises StoreUnavailable.
         """
         if self._read_all:
             self.state()
@@ -77,14 +82,14 @@ class IncidentLog:
         return 0
 
     def entries(self) -> Iterator[IncidentEntry]:
-        """Yield every readable record, from the first on."""
+        """Yield every readable record, starting with the first."""
         for number in range(1, self._newest() + 1):
             entry = self._understand(number, self._read(number))
             if entry is not None:
                 yield entry
 
     def _newest(self) -> int:
-        """Return the highest number; files that are not records, such as an editor's copy, are skipped."""
+        """Return the number of the newest record; files that are not records, such as an editor's copy, are skipped."""
         keys = self._store.list(incident_prefix(self._job))
         return max((key_number(key, partial(incident_key, self._job)) or 0 for key in keys), default=0)
 

@@ -1,4 +1,4 @@
-"""Detect a copied or moved store or home: its record names another location than the one where it is.
+"""Detects a copied or moved store or home: its record names a location other than its present one.
 
 A copy would treat the original's drivers as its own, stop them, and continue in their checkpoints. A store or home at
 another location is therefore refused until a person states whether it is a new installation or was moved.
@@ -51,7 +51,8 @@ def newest_record(store: Store) -> int:
 
 
 def open_installation(store: Store, home: str) -> InstallationRecord:
-    """Return the installation of a store and a home. Record the location of each that has no recorded location yet.
+    """Return the installation of a store and a home, and record the location of each of the two whose location is not
+    recorded yet.
 
     Raises OperationRefused if the store or the home is not at its recorded location, because it was copied or moved.
     """
@@ -68,7 +69,7 @@ def open_installation(store: Store, home: str) -> InstallationRecord:
 
 
 def find_misplaced(store: Store, installation: InstallationRecord | None, home: str) -> str:
-    """Return a sentence that names the actual and the recorded location if the store or the home was copied or moved.
+    """Return a sentence that names the actual and the recorded location of a store or home that was copied or moved.
 
     Return an empty text if both are at their recorded locations. A location that is not recorded counts as correct.
     """
@@ -119,8 +120,9 @@ def note_moved(
     ``id``: the installation's id, by default the id in the newest record.
     ``former_gone``: whether the person states that the former location no longer exists.
 
-    Unless ``former_gone``, raises OperationRefused if the store's former location still contains the installation or
-    does not answer.
+    Raises OperationRefused if the store has no record of an installation, or none with this ``id``. Unless
+    ``former_gone``, also raises OperationRefused if the store's former location still contains the installation or does
+    not answer.
     """
     before = read_installation(store)
     if before is None:
@@ -147,12 +149,12 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
 
     ``store``: the store.
     ``home``: the home.
-    ``id``: the id in the outputs; empty to keep the store's own id, or for a new id if the store has no record.
+    ``id``: the id in the outputs. If it is empty, the store keeps its own id, or gets a new id if it has no record.
     ``by``: the person.
     ``reason``: the person's reason.
 
-    Records without an installation id, which older versions wrote, belong to this installation again, as before the
-    loss.
+    Records without an installation id, which older versions wrote, then belong to this installation, as they did before
+    the loss.
     """
     before = read_installation(store)
     if before is None or (id and before.id != id):
@@ -209,7 +211,9 @@ def _record(store: Store, number: int, id: str, first: str, reason: str, by: str
 
 
 def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
-    """Abort every open operation of the former installation: here it would continue in the former's checkpoints."""
+    """Abort every open operation of the former installation, because here it would continue in the former
+    installation's checkpoints.
+    """
 
     def end(state: JobState) -> Record | None:
         left = state.open_operation
@@ -223,7 +227,9 @@ def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
 
 
 def _still_there(last: InstallationRecord) -> bool:
-    """Whether the recorded place still contains this installation. Raises OperationRefused if it does not answer."""
+    """Whether the recorded location still contains this installation. Raises OperationRefused if that location does not
+    answer.
+    """
     try:
         if scheme_of(last.place) in ("", "file") and not local_path("store", last.place).is_dir():
             return False

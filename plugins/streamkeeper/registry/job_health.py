@@ -1,4 +1,4 @@
-"""Read from a file's text whether it declares a job, and the job's own health thresholds; no code is executed.
+"""Reads from a file's text whether it declares a job, and the job's own health thresholds; no code is executed.
 
 The thresholds become part of the release, so the watch does not need to run the job's code.
 """

@@ -20,7 +20,7 @@ def list_job_folders(store: Store, root: str) -> list[str]:
 
 
 def stray_folders(store: Store) -> list[str]:
-    """Return the folders that lie beside the folders of jobs but have no valid job name, such as a copy that a person
-    made.
+    """Return the folders that lie next to the folders of jobs but do not have a valid job name, such as a copy that a
+    person made.
     """
     return [f"{root}{name}" for root in _ROOTS for name in sorted(store.folders(root)) if not is_name(name)]

@@ -1,8 +1,8 @@
-"""A job's journal in a store: numbered, create-only entries, and the state that they fold to.
+"""A job's journal in a store: numbered, create-only entries, which are folded to the job's state.
 
-The number is the lock: exactly one writer can create the entry of a number. The other writers read that entry and
-decide again. Entries are never changed or removed. A listing is used only to find the journal's end. Entries are read
-by number, because a listing taken during other writes may miss an entry and show its successor.
+The number is the lock: exactly one writer can create the entry with a given number. The other writers read that entry
+and repeat their decision. Entries are never changed or removed. A listing is used only to find the journal's end.
+Entries are read by number, because a listing taken during other writes may miss an entry and show its successor.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FOLD_EVERY = 100
 KEPT_FOLDS = 2
-"""The number of folded copies to keep: the newest, and an earlier one in case the newest is unreadable."""
+"""The number of folded copies to keep: the newest, and an earlier copy in case the newest is unreadable."""
 
 
 _UNREADABLE = 'follow docs/operations/runbook.md, "A journal entry cannot be read"'
@@ -68,16 +68,17 @@ def grew_beyond(store: Store, job: str, number: int) -> bool:
 
 
 def newest_number(store: Store, job: str, known: int) -> int:
-    """Return the number of the newest entry of a journal that had ``known`` entries; costs one listing.
+    """Return the number of the newest entry of a journal; costs one listing.
 
-    The number is below ``known`` if an older copy of the journal was put in its place. Raises StoreUnavailable.
+    ``known`` is the number of entries that an earlier read found. The result is lower than ``known`` if the journal was
+    replaced by an older copy. Raises StoreUnavailable.
     """
     keys = store.list(journal_prefix(job), after=entry_key(job, max(known - 1, 0)))
     return max((key_number(key, partial(entry_key, job)) or 0 for key in keys), default=0)
 
 
 def _frame(data: bytes) -> _Frame | None:
-    """Return the entry without its record; None if the data is not an entry of any version."""
+    """Return the fields of an entry that all versions understand; None if the data is not an entry of any version."""
     try:
         return from_json(data, _Frame, where="entry")
     except RegistryDamaged:
@@ -89,7 +90,7 @@ class _Kind(msgspec.Struct):
 
 
 class _Frame(msgspec.Struct):
-    """An entry of any version."""
+    """The fields of an entry that all versions understand."""
 
     number: int
     """The entry's number."""
@@ -146,7 +147,8 @@ class Journal:
         self._fold_due = False
 
     def state(self) -> JobState:
-        """Return the job's state now; costs one list request, and with new entries one read more than there are.
+        """Return the job's present state. Costs one list request; if there are new entries, also one read for each of
+        them and one more.
 
         The first call also reads the newest stored copy of the state. Raises RegistryDamaged, FormatTooNew,
         StoreUnavailable.
@@ -163,9 +165,9 @@ class Journal:
     def append(self, decide: Callable[[JobState], Record | None]) -> JobState:
         """Add the record that ``decide`` makes from the newest state, and return the state after it.
 
-        No entry is added if ``decide`` returns None. ``decide`` is called again each time another writer was faster,
-        and may raise. After StoreUnavailable it is unknown whether the entry was written: read the state and decide
-        again.
+        No entry is added if ``decide`` returns None. ``decide`` is repeated with the new state each time another writer
+        was faster, and it may raise. After StoreUnavailable it is unknown whether the entry was written: read the state
+        and repeat the decision.
         """
         state = self.state()
         while (record := decide(state)) is not None:
@@ -186,7 +188,9 @@ class Journal:
         return self._read(number)
 
     def _write(self, record: Record, number: int) -> bool:
-        """Create entry ``number``; return False if another writer has, whose entry is then part of the state."""
+        """Create entry ``number``. Return False if another writer has created it first; that entry is then part of the
+        state.
+        """
         key = entry_key(self._job, number)
         moment, may_pass = self._now().to_iso8601_string(), not isinstance(record, NEEDED_BY_DRIVERS)
         data = to_json(Entry(number=number, at=moment, by=self._by, record=record, drivers_may_pass=may_pass))
@@ -218,8 +222,10 @@ class Journal:
         return self._state
 
     def _must_follow(self) -> None:
-        """Raise RegistryDamaged if the newest entry that was read is now another one: an older copy of the store was
-        put back and then a newer one, and this object has read what was written between the two.
+        """Raise RegistryDamaged if the newest entry that this object has read now has other content.
+
+        That happens if an older copy of the store was put in place and then replaced by a newer one, and this object
+        read entries that were written in between.
         """
         key = entry_key(self._job, self._state.number)
         if self._last and self._stored(key) != self._last:
@@ -285,7 +291,9 @@ class Journal:
             return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=frame.record.type)
 
     def _newest_fold(self) -> JobState:
-        """Return the state of the newest usable folded copy. A copy only saves reading, so others are skipped."""
+        """Return the state of the newest usable folded copy, or an empty state without one. A copy only saves reading,
+        so unusable copies are skipped.
+        """
         for key in reversed(self._fold_keys()):
             try:
                 found = from_json(self._store.read(key), JobState, where=key, newest_format=job_state.FORMAT)
@@ -298,7 +306,7 @@ class Journal:
         return JobState(job=self._job)
 
     def _write_fold(self) -> None:
-        """Store a folded copy after every 100th entry, or if such a copy is missing.
+        """Store a folded copy at every 100th entry, or if the last due copy was not stored.
 
         An object that has skipped a record stores no copy, because its state lacks that record.
         """
@@ -317,7 +325,9 @@ class Journal:
         self._forget_folds()
 
     def _forget_folds(self) -> None:
-        """Delete older copies, which are never read; all copies together would grow with the square of the journal."""
+        """Delete older copies, which are never read. The size of all copies together would grow with the square of the
+        journal's length.
+        """
         with suppress(StoreUnavailable):
             for key in self._fold_keys()[:-KEPT_FOLDS]:
                 self._store.delete(key)

@@ -1,4 +1,6 @@
-"""The states of jobs for repeated reads: each journal is read once, then only its new entries."""
+"""Caches the states of jobs for repeated reads: each journal is read in full once, and afterwards only its
+new entries.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 
 MOST = 64
-"""Limit of jobs whose state is kept; the most recently read ones are kept."""
+"""The largest number of jobs whose state is kept; the most recently read jobs are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Questions that a person is asked before an operation is recorded. They are stored to be visible outside Airflow.
+"""Questions that a person is asked before an operation is recorded. They are stored so that they are visible outside
+Airflow.
 
 ``questions/<job>/<operation>.json`` is written when a task starts to wait, and removed after the answer. The question
-of a killed task counts until its deadline. After the deadline, a missing answer means no.
+of a killed task counts until its deadline. After the deadline, a missing answer counts as no.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def note_question(store: Store, job: str, question: PendingQuestion) -> None:
 
 
 def drop_question(store: Store, job: str, operation: str) -> None:
-    """Remove an operation's question, after the answer or once no task waits for the answer any more.
+    """Remove an operation's question after the answer, or when no task waits for the answer any longer.
 
     Raises StoreUnavailable.
     """

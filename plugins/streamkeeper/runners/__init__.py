@@ -1,1 +1,1 @@
-"""Starts, observes and ends drivers: one small contract, and a module per kind of place."""
+"""Starts, observes and stops drivers: one small contract, and one module for each kind of place where drivers run."""

@@ -1,4 +1,4 @@
-"""Uses the runner that an instance's launch names, even if the installation's settings name another one now."""
+"""Uses the runner that an instance's launch names, even if the installation's settings now name another one."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class LaunchedRunner(Runner):
     def observe(self, job: str, instance: str) -> Liveness:
         """Implement ``Runner.observe``.
 
-        A live process on this machine is found without the store. If this machine proves a termination, that proof
-        counts, whichever runner the launch names.
+        A live process on this machine is found without the store. A termination that this machine proves counts,
+        whichever runner the launch names.
         """
         seen = self._runner(LOCAL).observe(job, instance)
         if seen.life is Life.ALIVE:
@@ -102,8 +102,8 @@ class LaunchedRunner(Runner):
         return self._runners[name]
 
     def _name(self, job: str, instance: str) -> str:
-        """Return the runner's name; empty if the instance was not launched. A launch never changes, so it is read
-        once.
+        """Return the runner's name; empty if the instance was not launched. The launch is read only once, because it
+        never changes.
         """
         known = self._names.get((job, instance))
         if known is not None:

@@ -1,4 +1,4 @@
-"""The container in which a supervisor runs: what differs there from a machine, where a supervisor has no container."""
+"""The container in which a supervisor runs, and how it differs from a machine, where a supervisor has no container."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from streamkeeper.model.runner_kinds.known_runners import RUNNERS
 
 
 class Container:
-    """No container. A kind of runner with containers declares a subclass."""
+    """The place of a supervisor that runs directly on a machine, without a container. Each kind of runner that uses
+    containers declares a subclass.
+    """
 
     keeps_session: ClassVar[bool] = False
     """Whether the supervisor must stay in the session in which the cluster started it."""
@@ -25,18 +27,20 @@ class Container:
 
     @property
     def id(self) -> str:
-        """The id that the cluster gives to this container and never reuses; empty if claims need none."""
+        """The id that the cluster gives to this container and never reuses; empty if claims need no id."""
         return ""
 
     @property
     def grace_s(self) -> float:
-        """Seconds that the cluster allows between SIGTERM and SIGKILL, if a driver may use them to end between two
+        """The seconds that the cluster allows between SIGTERM and SIGKILL, if a driver may use them to stop between two
         batches; otherwise 0.
         """
         return 0.0
 
     def secrets(self, spec: LaunchSpec) -> dict[str, str]:
-        """Return the secrets of a launch by their references; its starter has put them into the environment."""
+        """Return the secrets of a launch by their references. The process that started the supervisor has put them into
+        the environment.
+        """
         del spec
         found: dict[str, str] = json.loads(self._environ.get(SECRETS) or "{}")
         return found
@@ -44,16 +48,17 @@ class Container:
     def log_path(self, log: Path) -> Path | None:
         """Return the path of the driver's log; None if the cluster keeps the supervisor's output instead.
 
-        ``log``: the path on a machine.
+        ``log``: the path that the log has on a machine.
         """
         return log
 
     def why_gone(self) -> str:
-        """Return why no driver can be started here any more; empty if a driver can be started."""
+        """Return why no further driver can be started in this container; empty if one can be started."""
         return ""
 
     def reporting(self, log: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Return a context in which the cluster is told that the supervisor lives, if the cluster needs to be told.
+        """Return a context that keeps reporting to the cluster that the supervisor is alive, if the cluster needs such
+        reports.
 
         ``log``: writes a line into the log.
         """

@@ -1,4 +1,6 @@
-"""Common parts of runners in clusters. Containers are recorded before creation, and observed through the cluster."""
+"""Common parts of the runners for clusters. A container is recorded before it is created, and observed through the
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -117,23 +119,25 @@ class ContainerRunner(Runner, Generic[P]):
 
     @abstractmethod
     def _choose(self, spec: LaunchSpec) -> P:
-        """Choose the container of an instance, whose record is then stored."""
+        """Choose the container of an instance; its record is stored afterwards."""
 
     @abstractmethod
     def _create(self, place: P, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """Create the container, or find it created; idempotent."""
+        """Create the container unless it exists already; idempotent."""
 
     @abstractmethod
     def _judge(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> Liveness:
-        """Judge the cluster's report; ``recorded``: the claims of the instance."""
+        """Return what the cluster's report proves about the instance; ``recorded``: the claims of the instance."""
 
     @abstractmethod
     def _why_ended(self, job: str, place: P) -> tuple[str, Fault | None]:
-        """Return the cluster's reason for a signal, as a phrase, and the kind of fault; empty without one."""
+        """Return the cluster's reason for the signal that ended an instance, as a phrase, and the kind of fault.
+        Without a reason, return an empty text and None.
+        """
 
     @abstractmethod
     def _end(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> None:
-        """Make the container's node kill the container, so that the node can confirm its end."""
+        """Make the container's node kill the container, so that the node can confirm the container's end."""
 
     @abstractmethod
     def _named(self, place: P) -> str:
@@ -141,20 +145,20 @@ class ContainerRunner(Runner, Generic[P]):
 
     @abstractmethod
     def _speaker(self, place: P, recorded: Sequence[ProcessRecord]) -> str:
-        """Return who wrote the last status of an instance."""
+        """Return the supervisor that recorded the instance's end, as a phrase."""
 
     @abstractmethod
     def _log_of(self, place: P) -> str:
         """Return where the container's log is, and how to read it."""
 
     def _container_variables(self, job: str, instance: str) -> dict[str, str]:
-        """Return a driver's variables in a container, without those of its cluster."""
+        """Return the environment variables of a driver in a container, except those that its kind of cluster adds."""
         marked = mark(job, instance, installation=self._id, store=self._settings.store)
         settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
         return passed_to_containers(self._environ) | marked.variables() | settings_variables(settings)
 
     def _runs_its_tasks(self, conf: Mapping[str, str]) -> bool:
-        """Whether a driver with this conf runs its tasks itself."""
+        """Whether a driver with this conf runs Spark's tasks in its own process."""
         return MASTER in conf or not self._settings.master
 
     @property

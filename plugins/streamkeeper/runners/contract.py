@@ -15,7 +15,7 @@ class Runner(ABC):
     """Starts process trees that outlive their starter, and proves that they have terminated."""
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """Raise PermanentError if a driver could not be started here; changes nothing.
+        """Raise PermanentError if a driver could not be started in this place; changes nothing.
 
         ``references``: secrets that the driver must be able to resolve; ``conf``: a release's conf with which the
         driver must fit into its container.
@@ -45,7 +45,9 @@ class Runner(ABC):
 
     @abstractmethod
     def notify(self, job: str, instance: str) -> None:
-        """Make the driver check for commands now; a lost nudge costs time, never correctness."""
+        """Make the driver check for commands now. A lost notification costs only time, and never affects
+        correctness.
+        """
 
     def release_resources(self, job: str, instance: str, *, with_log: bool = False) -> None:
         """Release the resources that a cluster keeps to prove an instance's end, once that end is recorded.

@@ -17,13 +17,13 @@ LONGEST_LINE_BYTES = 64 * 1024
 
 
 class DriverLog:
-    """Takes the raw output of a driver, and writes it as redacted lines.
+    """Receives the raw output of a driver, and writes it as redacted lines.
 
     ``path``: the file, which is rotated at ``limit_bytes``; None to write to standard output, without a limit of its
     size.
     ``about``: the fields of the supervisor's own lines.
-    ``last_line``: the newest non-empty line, redacted. Of a line that Streamkeeper wrote in the driver, only the
-    sentence.
+    ``last_line``: the newest non-empty line, redacted. Of a line that Streamkeeper wrote in the driver, it contains
+    only the sentence.
 
     On a full disk, lines are lost and the log counts them, because a driver must never wait for its log.
     """
@@ -46,7 +46,7 @@ class DriverLog:
         self._open()
 
     def feed(self, data: bytes) -> None:
-        """Take output as it arrives, and write it in whole lines; a very long line is written in pieces."""
+        """Accept output as it arrives, and write it in whole lines; a very long line is written in pieces."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if lines:
             self._write("".join(self._clean(line) + "\n" for line in lines))
@@ -100,7 +100,7 @@ class DriverLog:
 
 
 class _Lines(logging.Handler):
-    """Passes each log line on as a whole."""
+    """A logging handler that passes each formatted log line to a function as a whole."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One driver process and its output, as its supervisor sees them; the driver cannot outlive the supervisor."""
+"""One driver process and its output, as its supervisor observes them. The driver cannot outlive the supervisor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Signals:
-    """Catches signals that ask this process to end, so that they interrupt any wait.
+    """Catches the signals that ask this process to terminate, so that they interrupt any wait.
 
     ``received_at``: when the first such signal arrived, in seconds on the monotonic clock; 0 before any has arrived.
     """
@@ -46,7 +46,7 @@ class Signals:
         self._received = self._received or number
 
     def received(self) -> int:
-        """Return the number of the first signal that asked this process to end; 0 if none has arrived."""
+        """Return the number of the first signal that asked this process to terminate; 0 if none has arrived."""
         return self._received
 
     def sleep(self, seconds: float) -> None:
@@ -67,7 +67,9 @@ class Signals:
 
 
 def adopt_orphans() -> None:
-    """Adopt descendants whose parent ends, so that none of them remains a zombie."""
+    """Make this process the parent of descendants whose own parent terminates, so that none of them remains a
+    zombie.
+    """
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -102,10 +104,10 @@ class DriverProcess:
         self.kills = RecentKills()
 
     def wait(self, signals: Signals) -> int | None:
-        """Copy the driver's output until the driver ends, and return its exit code. If a signal ended it, return minus
-        the signal's number.
+        """Copy the driver's output until the driver terminates, and return its exit code. If a signal terminated it,
+        return minus the signal's number.
 
-        Return None if the supervisor receives a signal before the driver ends.
+        Return None if the supervisor receives a signal before the driver terminates.
         """
         return self._wait(signals, None)
 
@@ -113,7 +115,7 @@ class DriverProcess:
         """Do the same as ``wait``, but for at most ``seconds`` and without reacting to signals that the supervisor
         receives.
 
-        Return None if the driver has not ended in time.
+        Return None if the driver has not terminated in time.
         """
         return self._wait(None, clock.monotonic() + seconds)
 
@@ -146,7 +148,7 @@ class DriverProcess:
             os.close(handle)
 
     def _copy(self) -> bool:
-        """Copy the available output; False at the end of the output."""
+        """Copy the available output to the log; return False at the end of the output."""
         try:
             data = os.read(self._output, _PIECE_BYTES)
         except BlockingIOError:
@@ -155,10 +157,11 @@ class DriverProcess:
         return bool(data)
 
     def end_tree(self, marked: Mark, supervisor: Root) -> None:
-        """Kill every process of the instance with SIGKILL, except its supervisor, and return only when all have ended.
+        """Kill every process of the instance with SIGKILL, except its supervisor, and return only when all of them have
+        terminated.
 
         The supervisor's ancestors are not killed either. One of them may be a NodeManager's shell, which represents the
-        container and has the instance's mark too.
+        container and also has the instance's mark.
         """
         began = logged_at = clock.monotonic()
         spared = {supervisor.pid, *read_above(supervisor.pid)}
@@ -187,7 +190,7 @@ class DriverProcess:
             return
 
     def _read_on(self) -> None:
-        """Copy the present content of the pipe."""
+        """Copy to the log everything that the pipe contains now."""
         while True:
             try:
                 data = os.read(self._output, _PIECE_BYTES)

@@ -1,4 +1,4 @@
-"""Judges what the API server's report on a pod proves about its driver; makes no request."""
+"""Decides what the API server's report on a pod proves about its driver; makes no request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from streamkeeper.runners.kubernetes_api import ContainerStatus, PodReport, Term
 from streamkeeper.runners.pod_template import CONTAINER
 
 _LOST_SIGHT = ("ContainerStatusUnknown", "Unknown")
-"""Reasons for a container that the kubelet, or a starting containerd, does not find; the container may still run."""
+"""Reasons that are reported for a container that the kubelet, or a starting containerd, cannot find; the container may
+still run.
+"""
 _OUT_OF_MEMORY, _EVICTED, _DISRUPTED = "OOMKilled", "Evicted", "DisruptionTarget"
-"""Reasons of a container and of a pod, and the condition of a pod that was not ended by its own limits."""
+"""The reason of a container that exceeded its memory limit, the reason of an evicted pod, and the condition of a pod
+that was terminated for a cause other than its own limits.
+"""
 _KILLED = 137
 _GREEDY = {"memory": Fault.OUT_OF_MEMORY, "ephemeral-storage": Fault.DISK_FULL}
 _OVER = ("Succeeded", "Failed")
 _OVERDUE_S = 60.0
-"""How long after its grace period a pod counts as overdue, because two clocks may differ."""
+"""A pod counts as overdue when its deadline for ending has passed by this many seconds, because two clocks
+may differ.
+"""
 
 
 def judge(
@@ -60,7 +66,9 @@ def judge(
 
 
 def _doubt(found: PodReport, driver: ContainerStatus | None, now: float) -> str:
-    """Return why the pod's state is unknown, as a phrase; empty if its kubelet's report is reliable."""
+    """Return why the state of a pod without a proven end is in doubt, as a phrase; empty if its kubelet's report is
+    reliable.
+    """
     if not _is_apart(found):
         return (
             "shares its driver's process namespace, so the end of a container does not prove that its processes ended"
@@ -111,8 +119,8 @@ def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fau
 
 
 def _evicted_by(found: PodReport) -> Fault:
-    """Return the fault of an eviction: the driver's own limit or request, which a restart would exceed again, or a
-    shortage of its node, which another node may not have.
+    """Return the fault of an eviction: the driver's own limit or request, which a restarted driver would exceed too, or
+    a shortage of its node, which another node may not have.
 
     A kubelet sets a condition only for a shortage of its node, and names the containers that exceed their requests.
     """
@@ -127,7 +135,9 @@ def _evicted_by(found: PodReport) -> Fault:
 
 
 def _is_apart(found: PodReport) -> bool:
-    """Whether the driver's processes are in their container's own namespace, which ends with it."""
+    """Whether the driver's processes are in their container's own pid namespace, so that they terminate with the
+    container.
+    """
     return not found.spec.share_process_namespace and not found.spec.host_pid
 
 
@@ -151,7 +161,7 @@ def _is_silent(found: PodReport) -> bool:
 
 
 def _doing(found: PodReport) -> str:
-    """Return the pod's present activity by its status, as a phrase."""
+    """Return what the pod is doing now, according to its status, as a phrase."""
     waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
     if found.status.phase in _OVER:
         reason = ": ".join(filter(None, (found.status.reason, found.status.message)))

@@ -1,6 +1,7 @@
 """The runner's access to Kubernetes' API: pods and Secrets of a namespace.
 
-The configuration and its credentials are read by the Python client of Kubernetes; requests are not its (decision 37).
+The Python client of Kubernetes reads the configuration and its credentials, but does not send the requests (decision
+37).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NO_ROOM = "exceeded quota"
 
 
 class AlreadyThere(Exception):
-    """An object of that name already exists."""
+    """Raised if an object with the same name already exists, or if the object has changed (HTTP status 409)."""
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,7 +86,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The status of a pod."""
 
     phase: str = ""
-    """The phase, which the kubelet sets, but also the collector of pods whose node is missing."""
+    """The phase. It is set by the kubelet, but also by the collector of pods whose node is missing."""
     reason: str = ""
     """The reason in one word."""
     message: str = ""
@@ -114,16 +115,18 @@ class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str
     """Its namespace."""
     uid: str
-    """The id of this very object, never reused."""
+    """The id of this very object; ids are never reused."""
     annotations: dict[str, str] = {}
     """Its annotations."""
     finalizers: tuple[str, ...] = ()
     """Markers that keep the object after a deletion."""
     deletion_timestamp: str = ""
-    """When a deleted pod must have ended, empty if it is not deleted."""
+    """The time by which a deleted pod must have ended; empty if it was not deleted."""
 
     def ends_before(self, moment: float) -> bool:
-        """Whether the pod is deleted, and its deadline for ending is before ``moment``, in seconds since 1970."""
+        """Whether the pod has been deleted and its deadline for ending is earlier than ``moment``, in seconds since
+        1970.
+        """
         return bool(self.deletion_timestamp) and datetime.fromisoformat(self.deletion_timestamp).timestamp() < moment
 
 
@@ -143,8 +146,8 @@ class KubernetesApi:
     """The cluster that ``KUBECONFIG``, a pod's own service account or ``~/.kube/config`` names, in this order.
 
     Threads may share it. Every call raises the errors of ``RestClient``, TemporaryError if a quota leaves no room, and
-    InvalidInput if no cluster is configured. A connection may take 5 s, and a wait for data 15 s. ``trying`` in a call:
-    the API server checks the request without executing it.
+    InvalidInput if no cluster is configured. Connecting may take 5 s, and each wait for data 15 s. With ``trying``, the
+    API server only checks the request and does not execute it.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -156,13 +159,15 @@ class KubernetesApi:
         return str(self._configuration.host)
 
     def create_pod(self, namespace: str, pod: Mapping[str, Any], *, trying: bool = False) -> PodReport:
-        """Create a pod; raises AlreadyThere, and PermanentError for a field that the API server does not know."""
+        """Create a pod. Raises AlreadyThere if it exists, and PermanentError for a field that the API server does not
+        recognise.
+        """
         asked = {"fieldValidation": "Strict"} | _dry(trying)
         return self._client.decoded(self._ask("POST", f"{namespace}/pods", dict(pod), asked=asked), PodReport)
 
     def find_pod(self, namespace: str, name: str) -> PodReport | None:
-        """Return the pod; None if there is no pod of that name, which does not prove that an earlier pod's processes
-        have ended.
+        """Return the pod, or None if there is no pod with that name. A missing pod does not prove that the processes of
+        an earlier pod have terminated.
         """
         try:
             return self._client.decoded(self._ask("GET", f"{namespace}/pods/{name}"), PodReport)
@@ -170,7 +175,7 @@ class KubernetesApi:
             return None
 
     def delete_pod(self, namespace: str, name: str, uid: str, *, grace_s: int, trying: bool = False) -> None:
-        """Delete a pod, which makes its node end it.
+        """Delete a pod, so that its node terminates it.
 
         ``namespace``: the pod's namespace.
         ``name``: its name.
@@ -178,7 +183,7 @@ class KubernetesApi:
         ``grace_s``: seconds between SIGTERM and SIGKILL.
         ``trying``: only check the request.
 
-        Raises NotFound.
+        Raises NotFound if there is no such pod.
         """
         body = {"gracePeriodSeconds": grace_s, "preconditions": {"uid": uid}}
         self._ask("DELETE", f"{namespace}/pods/{name}", body, asked=_dry(trying))
@@ -200,7 +205,7 @@ class KubernetesApi:
         self._ask("PATCH", f"{namespace}/pods/{name}", patch, asked=_dry(trying))
 
     def create_secret(self, namespace: str, secret: Mapping[str, Any], *, trying: bool = False) -> None:
-        """Create a Secret; raises AlreadyThere."""
+        """Create a Secret; raises AlreadyThere if it exists."""
         self._ask("POST", f"{namespace}/secrets", dict(secret), asked=_dry(trying))
 
     def replace_secret(self, namespace: str, secret: Mapping[str, Any]) -> None:
@@ -215,7 +220,7 @@ class KubernetesApi:
             self.create_secret(namespace, secret)
 
     def delete_secret(self, namespace: str, name: str, *, trying: bool = False) -> None:
-        """Remove a Secret; raises NotFound."""
+        """Remove a Secret; raises NotFound if it does not exist."""
         self._ask("DELETE", f"{namespace}/secrets/{name}", {}, asked=_dry(trying))
 
     def _ask(
@@ -290,7 +295,9 @@ def _reason_in(body: bytes) -> str:
 
 
 def _judge(refusal: Refusal) -> Exception | None:
-    """Return the errors that Kubernetes' servers have beside those of other servers."""
+    """Return the error for a refusal that has a special meaning on Kubernetes' servers; None for refusals that are
+    treated as on other servers.
+    """
     if refusal.status == HTTPStatus.CONFLICT:
         return AlreadyThere(refusal.reason)
     if refusal.status == HTTPStatus.FORBIDDEN and _NO_ROOM in refusal.reason:

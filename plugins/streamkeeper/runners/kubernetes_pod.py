@@ -47,7 +47,9 @@ from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
 _KILL_GRACE_S = 1
-"""The shortest grace period that is not a deletion by force, which does not wait for the kubelet."""
+"""The shortest grace period in seconds with which a deletion still waits for the kubelet. A shorter period would be a
+deletion by force.
+"""
 _LONGEST_SLUG = 40
 _TRIED = "streamkeeper-tries-out-its-rights"
 
@@ -63,7 +65,9 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return KubernetesApi(self._environ)
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """Implement ``Runner.check_place``: the API server must accept the template and permit requests about pods."""
+        """Implement ``Runner.check_place``: the API server must accept the template and permit the requests about pods
+        and Secrets.
+        """
         del references  # whoever starts it has resolved them
         template = self._template()
         nobody = {JOB: "none", INSTANCE: "none", INSTALLATION: self._id}
@@ -147,7 +151,9 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return why_ended(found) if found is not None else ("", None)
 
     def _elsewhere(self, pod: Pod) -> str:
-        """Return the queried API server if it is not the one that was to create the pod; else empty."""
+        """Return the API server that is queried, if the pod was to be created at a different one; otherwise an empty
+        text.
+        """
         return "" if self._api.server == pod.cluster else self._api.server
 
     def _must_be_its_cluster(self, pod: Pod) -> None:
@@ -228,7 +234,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
 
 
 def _has_more_running(found: PodReport) -> bool:
-    """Whether other containers run next to the driver, for example from a service mesh."""
+    """Whether other containers of the pod run next to the driver, for example a service mesh's."""
     return any(each.state.running is not None for each in found.status.container_statuses if each.name != CONTAINER)
 
 

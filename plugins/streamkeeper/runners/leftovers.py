@@ -1,4 +1,4 @@
-"""Finds drivers whose records are lost, by their marks in /proc."""
+"""Finds drivers whose records were lost, by their marks in /proc."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) 
 
     All such drivers are visible under three conditions. The checkpoints are on file systems that only this machine can
     mount, so their drivers run under its kernel. This process is in the first pid namespace, so it sees every process
-    of the kernel. This process runs as root or as the drivers' user, so it can read the environment variables by which
-    drivers are recognised.
+    of the kernel. This process runs as root or as the owner of the checkpoints, so it can read the environment
+    variables by which drivers are recognised.
     """
     return next(_reasons(checkpoints, machine or this_machine()), "")
 

@@ -1,8 +1,8 @@
 """Runs drivers as detached process trees on this machine, and proves that a driver has terminated.
 
-DEAD requires two facts. First, every supervisor that ever claimed the instance was of this boot and pid namespace and
-has ended: its pid is free, or belongs to a process with another start time. Second, two scans of /proc find no process
-of its session or with its mark. Frozen processes count as alive; zombies do not. A check of the recorded pid alone
+DEAD requires two facts. First, every supervisor that ever claimed the instance belonged to this boot and pid namespace
+and has terminated: its pid is free, or belongs to a process with another start time. Second, two scans of /proc find no
+process of its session or with its mark. Frozen processes count as alive; zombies do not. Checking only the recorded pid
 would miss a JVM.
 """
 
@@ -63,7 +63,7 @@ class Launcher(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """The store's records about an instance's processes."""
+    """The store's records about the processes of one instance."""
 
     mark: Mark
     """The mark of its processes."""
@@ -126,7 +126,7 @@ class LocalProcessRunner(Runner):
         crash_point("launch.process.after")
 
     def observe(self, job: str, instance: str) -> Liveness:
-        """Implement ``Runner.observe``; a living tree is found without the store."""
+        """Implement ``Runner.observe``; a living process tree is found without the store."""
         if found := process_tree.find_tree(self._mark(job, instance)):
             return self._seen(found)
         return self._judge(self._read_claims(job, instance), ProcessTable())
@@ -134,8 +134,8 @@ class LocalProcessRunner(Runner):
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
         """Implement ``Runner.observe_many``.
 
-        Terminations are proven as reliably as by ``observe``. A first scan of the machine finds the living instances.
-        For all others, the records are read first, and then a second scan is made.
+        Terminations are proven as reliably as by ``observe``: a first scan of the machine finds living instances. For
+        all others, the records are read, and then a second scan is made.
         """
         before = ProcessTable()
         seen: dict[tuple[str, str], Liveness] = {}
@@ -155,7 +155,9 @@ class LocalProcessRunner(Runner):
         return seen | {pair: self._judge(read, after) for pair, read in claims.items()}
 
     def _read_claims(self, job: str, instance: str) -> _Claims:
-        """Read the store's records about an instance's processes; one without a claim may have been about to start."""
+        """Read the store's records about an instance's processes. For an instance without a claim, they include the
+        machines that were about to start it.
+        """
         control = Control(self._store, job, instance)
         recorded = control.processes()
         launched = bool(recorded) or control.read_launch() is not None
@@ -163,7 +165,7 @@ class LocalProcessRunner(Runner):
         return _Claims(self._mark(job, instance), recorded, launched, launchers)
 
     def _judge(self, claims: _Claims, table: ProcessTable) -> Liveness:
-        """Judge the claims together with a scan made after they were read."""
+        """Return what the claims prove, together with a scan that was made after they were read."""
         if not claims.recorded:
             return self._judge_unclaimed(claims, table)
         records = [claim for claim in claims.recorded if self._is_mine(claim.installation)]
@@ -218,8 +220,8 @@ class LocalProcessRunner(Runner):
         )
 
     def _our_own(self, found: list[Process]) -> list[Process]:
-        """Return the processes without those that see another directory at the store's path; a copy at the same path
-        has the same marks.
+        """Return the processes, except those that see another directory at the store's path: they belong to a copy at
+        the same path, which has the same marks.
         """
         directory = self._settings.store_directory
         if directory is None:

@@ -1,4 +1,6 @@
-"""Reads an instance's log: its last lines, and new ones. Secrets were removed when it was written."""
+"""Reads the last lines of an instance's log, and lines that are added to it. Secrets were removed when the log was
+written.
+"""
 
 from __future__ import annotations
 

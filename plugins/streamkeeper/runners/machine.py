@@ -13,25 +13,27 @@ import msgspec
 from streamkeeper.errors import RegistryDamaged, Unsupported
 
 FIRST_PID_NAMESPACE = "4026531836"
-"""PROC_PID_INIT_INO of the kernel: the namespace of a machine itself, not of a container on it."""
+"""The kernel's constant PROC_PID_INIT_INO: the pid namespace of a machine itself, not of a container on it."""
 
 
 class Sight(Enum):
     """What this process can learn about a process recorded on some machine."""
 
     HERE = "here"
-    """Same boot, same pid namespace, and a user whose processes are readable: /proc is conclusive."""
+    """The process was recorded in this boot and pid namespace, for a user whose processes are readable: /proc is
+    conclusive.
+    """
     OVER = "over"
-    """This very machine has rebooted since: all earlier processes have ended."""
+    """This very machine has rebooted since then: all earlier processes have terminated."""
     ELSEWHERE = "elsewhere"
-    """Nothing can be learned."""
+    """Nothing can be learned about the process from here."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The scope in which pids are valid.
+    """The machine on which a process runs: the scope in which its pid is valid.
 
-    Two machines count as one only if hardware id, host name and first pid namespace agree. Cloned machines that kept
-    all three, against systemd's rules, must not share a store.
+    Two machines count as the same only if hardware id, host name and first pid namespace agree. Cloned machines that
+    kept all three, against systemd's rules, must not share a store.
     """
 
     hardware: str

@@ -18,7 +18,9 @@ from streamkeeper.runners.room import container_cores, container_mib, least_mib
 CONTAINER = "driver"
 """The name of the template's container in which the driver runs."""
 FINALIZER = "streamkeeper.io/proof"
-"""Keeps a deleted pod readable until its end is recorded; once the pod is missing, its end cannot be determined."""
+"""The finalizer that keeps a deleted pod readable until its end is recorded. The end of a missing pod can no longer be
+determined.
+"""
 JOB, INSTANCE, INSTALLATION = (f"streamkeeper.io/{name}" for name in ("job", "instance", "installation"))
 """Annotations that identify the pod's instance."""
 _GRACE_S = 120
@@ -42,8 +44,8 @@ class PodTemplate(msgspec.Struct, frozen=True):
 
     @property
     def grace_s(self) -> int:
-        """The seconds between a node's request that a pod end and SIGKILL. In this time the driver must end between two
-        batches.
+        """The seconds between a node's request to end the pod and SIGKILL. In this time the driver must stop between
+        two batches.
         """
         return int(self.pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S))
 
@@ -164,7 +166,9 @@ def _env(entries: Sequence[Any], variables: Mapping[str, str], grace_s: int, sec
 
 
 def _resources(resources: Mapping[str, Any], conf: Mapping[str, str], *, own_tasks: bool) -> dict[str, Any]:
-    """Keep the template's memory and cores, and take those that the template leaves open from the release."""
+    """Keep the memory and cores that the template sets, and compute those that it leaves open from the
+    release's conf.
+    """
     requests, limits = dict(resources.get("requests") or {}), dict(resources.get("limits") or {})
     if "memory" in requests or "memory" in limits:
         _must_fit(limits.get("memory"), conf)
@@ -186,11 +190,13 @@ def _must_fit(limit: object, conf: Mapping[str, str]) -> None:
 
 
 def _quantity_mib(quantity: object) -> float | None:
-    """Convert a quantity of Kubernetes to MiB; None without one, and for forms that only the API server can judge."""
+    """Convert a quantity of Kubernetes to MiB. Return None without a quantity, and for forms that only the API server
+    can interpret.
+    """
     found = _QUANTITY.fullmatch(str(quantity)) if quantity is not None else None
     return float(found[1]) * _UNITS[found[2] or ""] / 1024**2 if found else None
 
 
 def _label(text: str) -> str:
-    """Convert text to a valid label value, for selection only: comparisons use the annotation."""
+    """Convert text to a valid label value. Labels are used only for selection; comparisons use the annotation."""
     return text[:_LONGEST_LABEL].rstrip("-_.")

@@ -1,11 +1,11 @@
-"""Finds the processes of an instance in /proc, and ends all of them.
+"""Finds the processes of an instance in /proc, and kills all of them.
 
 A process belongs to an instance by its mark (``STREAMKEEPER_INSTANCE=<job>/<instance>`` and
 ``STREAMKEEPER_INSTALLATION=<id>`` in its initial environment) or by its session. The supervisor starts the session, and
 a process keeps the session even when its environment can no longer be read. An example is a JVM whose first thread has
-ended while others still finish a write. A program that drops the mark *and* starts its own session leaves the tree;
-Spark's programs do not. Processes named in a copied store's records belong to another installation, and are ignored
-here.
+ended while other threads still finish a write. A program that drops the mark *and* starts its own session leaves the
+tree; Spark's programs do not. Processes that the records of a copied store name belong to another installation, and are
+ignored here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BLANK_PAUSE_S = 0.002
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A living process."""
+    """A living process, as read from /proc."""
 
     pid: int
     """Its id."""
@@ -48,7 +48,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     frozen: bool
     """Whether it is stopped."""
     halted: bool = False
-    """Whether it is stopped by a signal, and not briefly by a tracer."""
+    """Whether a signal has stopped it, as opposed to a tracer that stops it briefly."""
 
 
 class Root(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,9 @@ def own_root() -> Root:
 
 
 def read_process(pid: int) -> Process | None:
-    """Return the process with this pid, even if it is frozen; None if it has ended, or is a zombie without threads."""
+    """Return the process with this pid, even if it is frozen. Return None if it has terminated, or is a zombie without
+    threads.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
@@ -126,7 +128,8 @@ def read_above(pid: int) -> set[int]:
 
 
 def find_tree(marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
-    """Return every living process of an instance on this machine, in order of pid; takes about 20 us per process.
+    """Return every living process of an instance on this machine, in order of pid. Takes about 20 us per process of the
+    machine.
 
     ``marked``: the instance's mark. ``roots``: its recorded supervisors; processes in their sessions are found even
     without a readable mark.
@@ -176,8 +179,8 @@ class ProcessTable:
     def instances_of(self, job: str) -> Iterator[tuple[str, Process, bytes]]:
         """Yield every process of any instance of a job, in any installation, as (instance, process, raw environment).
 
-        Other processes in a supervisor's session are included, because the environment of an ending JVM may no longer
-        be readable.
+        Other processes in a supervisor's session are included, because the environment of a JVM that is terminating may
+        no longer be readable.
         """
         self._look_again()
         first = f"{job}/".encode()
@@ -200,8 +203,8 @@ class ProcessTable:
         return {root.pid for root, process in known if process is None or process.started == root.started}
 
     def _look_again(self) -> None:
-        """Read empty environments again, briefly, because a process that replaces its program (exec) shows an empty one
-        for a moment.
+        """Reread empty environments for a short time, because a process that replaces its program (exec) briefly has an
+        empty one.
         """
         if self._looked_again:
             return
@@ -228,8 +231,8 @@ def _instances(environment: bytes) -> set[bytes]:
 
 
 def _environment(pid: int) -> bytes:
-    """Return the raw environment, framed by zero bytes; empty for another user's process and for one that has just
-    ended.
+    """Return the raw environment, framed by zero bytes; empty for another user's process and for a process that has
+    just terminated.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -254,7 +257,7 @@ def generation_of(pid: int) -> int | None:
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
-    """Whether the process has its own handler for a signal; without a handler, SIGUSR1 would end the process."""
+    """Whether the process has its own handler for a signal. Without a handler, SIGUSR1 would terminate the process."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             lines = file.read().splitlines()
@@ -298,7 +301,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
-    """Wait until all these processes have ended with all their threads, for at most ``seconds``."""
+    """Wait until all these processes have terminated with all their threads, for at most ``seconds``."""
     deadline = clock.monotonic() + seconds
     with ExitStack() as stack:
         left = select.poll()
@@ -316,9 +319,10 @@ def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
 
 
 def kill_tree(find: Callable[[], list[Process]], *, first: int = 0) -> None:
-    """Send SIGKILL to all processes that ``find`` returns. Repeat this until ``find`` returns no new process.
+    """Send SIGKILL to all processes that ``find`` returns, and repeat this until ``find`` returns no new process.
 
-    ``first``: the pid that gets the signal before the others. Does not wait for the end of the processes.
+    ``first``: the pid of the process that gets the signal before the others. Does not wait until the processes have
+    terminated.
     """
     killed: set[tuple[int, int]] = set()
     for _ in range(_MANY_ROUNDS):

@@ -1,4 +1,4 @@
-"""Decides whether an ended driver is restarted: a pure rule, with a budget for each cause.
+"""Decides whether a driver that has terminated is restarted: a pure rule, with a budget for each cause.
 
 A failure is retried within a budget that a long healthy run refills. Waiting for an unavailable dependency does not use
 up that budget. Waiting for capacity of the machine has its own budget. A permanent error is not retried.
@@ -24,7 +24,7 @@ _LAST_WORDS = {
 
 
 class Next(Enum):
-    """What follows the end of a driver process."""
+    """What the supervisor does after a driver process has terminated."""
 
     END = "end"
     RESTART = "restart"
@@ -39,7 +39,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     """Restarts after failures."""
     without_room: int = 0
-    """Attempts without capacity."""
+    """Restarts after the machine had no capacity for the driver."""
     waits: int = 0
     """Waits for a dependency."""
     waited_from: float | None = None
@@ -47,7 +47,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestartDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The next step after the end of a driver process."""
+    """What the supervisor does after a driver process has terminated, with the reason."""
 
     next: Next
     """Whether to end or to restart."""
@@ -66,8 +66,8 @@ class RestartDecision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, policy: RestartPolicy) -> RestartDecision:
     """Decide what follows the exit of a driver process.
 
-    ``code``: its exit code. If a signal ended it, minus the signal's number.
-    ``spent``: the restarts and waits that were already used.
+    ``code``: its exit code. If a signal terminated it, minus the signal's number.
+    ``spent``: the restarts and waits that are already used.
     ``now``: the time in seconds, by any monotonic clock.
     ``ran_s``: how many seconds the process ran.
     ``budget``: the allowed restarts after failures.
@@ -93,7 +93,7 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
 
 
 def describe_code(code: int) -> str:
-    """Describe an exit code in words; a negative code is minus the number of the signal that ended the process."""
+    """Describe an exit code in words; a negative code is minus the number of the signal that terminated the process."""
     return f"the driver was terminated by signal {-code}" if code < 0 else f"the driver failed with exit code {code}"
 
 

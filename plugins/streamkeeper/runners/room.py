@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 _MIB = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2, "p": 1024**3}
 _HEAP_MIB, _BESIDE_MIB = 1024, 1024
-"""The heap if a release sets none; and the memory beside it: the JVM's own, the supervisor, the driver's Python, and
-the needs of two tasks and two partitions of state.
+"""The heap if a release sets none, and the memory outside the heap, in MiB. The latter is for the JVM itself, the
+supervisor, the driver's Python, two tasks and two partitions of state.
 """
 _FACTOR = 0.25
 _LEAST_OVERHEAD_MIB, _LEAST_FACTOR = 384, 0.1
@@ -28,10 +28,10 @@ _OWN_THREADS = re.compile(r"local\[(\d+)")
 
 
 def container_mib(conf: Mapping[str, str], *, own_tasks: bool = True) -> int:
-    """Return the memory that a driver's container requests, in MiB: Spark's heap and everything beside it.
+    """Return the memory that a driver's container requests, in MiB: Spark's heap and everything outside the heap.
 
-    If the release sets ``spark.driver.memoryOverhead``, that value replaces the computed part beside the heap. Off-heap
-    memory and the limit of all Python workers have confs of their own, and are added in both cases.
+    If the release sets ``spark.driver.memoryOverhead``, that value replaces the computed memory outside the heap.
+    Off-heap memory and the limit of all Python workers have confs of their own, and are added in both cases.
 
     ``own_tasks``: whether tasks run in the driver.
     """
@@ -44,15 +44,15 @@ def container_mib(conf: Mapping[str, str], *, own_tasks: bool = True) -> int:
 
 
 def least_mib(conf: Mapping[str, str]) -> int:
-    """Return the least memory, in MiB, with which Spark's own JVM fits in a container."""
+    """Return the least memory, in MiB, that a container needs for Spark's own JVM."""
     heap, declared = _heap_mib(conf), _given_overhead_mib(conf)
     overhead = max(_LEAST_OVERHEAD_MIB, int(heap * _factor(conf, _LEAST_FACTOR))) if declared is None else declared
     return heap + overhead + _extra_mib(conf)
 
 
 def container_cores(conf: Mapping[str, str]) -> int:
-    """Return how many of a node's cores a driver's container requests: the number of tasks that run in the driver in
-    parallel.
+    """Return how many of a node's cores a driver's container requests: ``spark.driver.cores``, or 2 without a valid
+    setting.
     """
     asked = conf.get("spark.driver.cores", "").strip()
     return int(asked) if asked.isdecimal() and int(asked) else _CORES
@@ -64,8 +64,8 @@ def _heap_mib(conf: Mapping[str, str]) -> int:
 
 
 def _given_overhead_mib(conf: Mapping[str, str]) -> int | None:
-    """Return the overhead that the release sets, None without a setting; a number without a unit is in MiB, as in
-    Spark.
+    """Return the memory overhead that the release sets, in MiB; None if it sets none. A number without a unit is in
+    MiB, as in Spark.
     """
     text = conf.get("spark.driver.memoryOverhead", "").strip()
     found = float(text) if text.isdecimal() else size_mib(text)
@@ -81,7 +81,7 @@ def _factor(conf: Mapping[str, str], otherwise: float) -> float:
 
 
 def _extra_mib(conf: Mapping[str, str]) -> int:
-    """Return memory with its own conf: off-heap, and the limit of all Python workers."""
+    """Return, in MiB, the memory that has confs of its own: off-heap memory, and the limit of all Python workers."""
     off_heap = (
         size_mib(conf.get("spark.memory.offHeap.size", "")) if _is_on(conf, "spark.memory.offHeap.enabled") else 0
     )
@@ -91,7 +91,7 @@ def _extra_mib(conf: Mapping[str, str]) -> int:
 
 
 def _of_tasks_mib(conf: Mapping[str, str]) -> int:
-    """Return the memory of Python workers and RocksDB beyond the part that every container includes."""
+    """Return the memory of Python workers and RocksDB, in MiB, beyond the part that every container includes."""
     threads = _OWN_THREADS.match(conf.get("spark.master", ""))
     tasks = int(threads[1]) if threads else container_cores(conf)
     limited = bool(conf.get("spark.executor.pyspark.memory", "").strip())
@@ -107,7 +107,9 @@ def _of_tasks_mib(conf: Mapping[str, str]) -> int:
 
 
 def size_mib(text: str) -> float | None:
-    """Parse a size in Spark's form, such as ``512m`` or ``2g``, to MiB; a plain number is in bytes. None if invalid."""
+    """Convert a size in Spark's form, such as ``512m`` or ``2g``, to MiB; a plain number is in bytes. Return None if it
+    is invalid.
+    """
     found = re.fullmatch(r"(\d+)\s*([kmgtp]?)", text.strip().lower().removesuffix("b").strip())
     return int(found[1]) * _MIB[found[2]] if found else None
 

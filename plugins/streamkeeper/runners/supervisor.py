@@ -1,13 +1,13 @@
 """The process above a driver: ``python -m streamkeeper.runners.supervisor <job> <instance> <driver command…>``.
 
 The supervisor claims each generation in the store before it starts that driver, and copies the driver's output without
-secrets. It ends all processes of a generation before it starts the next, and records the instance's end. An instance
-has one supervisor ever: a second supervisor finds the first one's claim, even if the first has ended, and exits at
-once. So a proven termination stays true.
+secrets. It kills all processes of a generation before it starts the next, and records the instance's end. An instance
+only ever has one supervisor: a second supervisor finds the first one's claim, even if the first has terminated, and
+exits at once. Therefore a proven termination remains true.
 
 Before a further generation the supervisor checks in the journal whether the instance should still run, because the job
 may have been stopped, or another instance appointed, while the store was unreachable. While no driver runs, the status
-names the reason for waiting.
+states the reason for waiting.
 """
 
 from __future__ import annotations
@@ -60,18 +60,22 @@ _STORE_PAUSE_S = 0.5
 _OUTAGE_LOOK_S = 2.0
 _NO_MEMORY = "Linux killed the driver: its container or control group ran out of memory"
 _KILLED_WITHIN_S = 10.0
-"""The part of the time that a pod's node gives a driver, for killing the rest and for the supervisor's final record."""
+"""The part of a pod's grace period that is reserved for killing the remaining processes and for the supervisor's final
+record.
+"""
 _TELL_S = 5.0
-"""How long to try to write the reason for waiting, because that reason may be an unreachable store."""
+"""How many seconds to try to write the reason for waiting. The time is limited because the reason may be that the store
+is unreachable.
+"""
 
 
 class Superseded(Exception):
-    """Raised if another supervisor has the instance, or the instance has already ended."""
+    """Raised if another supervisor has claimed the instance, or the instance has already ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """The error that ended a generation, its kind of fault, and the query that raised it."""
+    """The error that terminated a generation, its kind of fault, and the query that raised it."""
 
     text: str
     fault: Fault = Fault.UNCLASSIFIED
@@ -157,7 +161,7 @@ class Supervisor:
                 )
 
     def _await_leave(self) -> Continuation:
-        """Return whether there will be another generation, once the store answers."""
+        """Return whether a further generation may start, once the store answers."""
 
         def ask() -> Continuation:
             orders = frozenset(command.kind for command in self._control.commands(0))
@@ -173,11 +177,13 @@ class Supervisor:
             return Continuation(goes_on=False, reason=str(error), state=DriverState.FAILED)
 
     def _after_the_outage(self, call: Callable[[], T]) -> T:
-        """Repeat a store call for as long as a driver may wait for a dependency, or until a signal."""
+        """Repeat a store call until it succeeds, for as long as a driver may wait for a dependency, or until a signal
+        arrives.
+        """
         return self._stored(call, patience_s=self._spec.restarts.dependency_limit_s, look_s=_OUTAGE_LOOK_S)
 
     def _tell(self, generation: int, code: int, decision: RestartDecision, error: str) -> None:
-        """Write in the status that no driver runs, and why; no other process writes the status until the next
+        """Write in the status that no driver runs, and why. No other process writes the status before the next
         generation.
         """
         try:
@@ -203,7 +209,7 @@ class Supervisor:
             self._log.write_line(f"the waiting status could not be written: {failed}")
 
     def _nothing_told(self, generation: int) -> DriverStatus:
-        """Return the status of a driver that ended before its first status."""
+        """Return the status of a driver that terminated before it wrote its first status."""
         instance, release = self._spec.instance, self._spec.release
         return DriverStatus(
             instance=instance, release=release, generation=generation, state=DriverState.STARTING, beat=0, at=""
@@ -233,13 +239,17 @@ class Supervisor:
         crash_point("supervisor.claim.after")
 
     def _must_have_the_claim(self) -> None:
-        """Raise Superseded if another process has the last generation: an older copy of the store was put back."""
+        """Raise Superseded if another process has claimed this supervisor's last generation, because an older copy of
+        the store was put in place.
+        """
         mine = self._claimed
         if mine is not None and self._control.read_process(mine.generation) not in (None, mine):
             raise Superseded(f"in the store, another process has claimed generation {mine.generation}")
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
-        """Run a driver; return its exit code, and the error of its start or why Linux killed it, else empty."""
+        """Run a driver. Return its exit code, and a text: why the driver could not be started, or why Linux killed it;
+        otherwise empty.
+        """
         claim = to_json(self._claimed).decode()
         environ = {**os.environ, process_tree.GENERATION: str(generation), CLAIM: claim}
         try:
@@ -257,7 +267,9 @@ class Supervisor:
         return (-self._signals.received() if code is None else code), killed
 
     def _ended_in_order(self, driver: DriverProcess) -> int | None:
-        """Return the exit code of a driver that ended between two batches, if its node gives it time for that."""
+        """Give the driver time to stop between two batches, if its node allows that, and return its exit code. Return
+        None if there is no time, or the driver has not stopped in time.
+        """
         grace_s = self._container.grace_s - _KILLED_WITHIN_S
         if grace_s <= 0:
             return None
@@ -287,8 +299,8 @@ class Supervisor:
         )
 
     def _last_word(self, status: DriverStatus | None, generation: int, code: int, error: str) -> _Word:
-        """Return the error that ended a generation: the error of its start, its driver's own error, or its log's last
-        line.
+        """Return the error that terminated a generation: the error of its start, the error that its driver reported, or
+        the last line of its log.
         """
         if error:
             return _Word(error, Fault.OUT_OF_MEMORY if code == -signal.SIGKILL else fault_of_code(code))
@@ -330,9 +342,9 @@ class Supervisor:
         return end
 
     def _stored(self, call: Callable[[], T], *, patience_s: float = 0.0, look_s: float = _STORE_PAUSE_S) -> T:
-        """Repeat a store call while the store is unreachable: for the lease's duration, or for ``patience_s``.
+        """Repeat a store call while the store is unreachable, for the duration of the lease or for ``patience_s``.
 
-        A signal stops the repetition.
+        A signal stops the repetition. Raises StoreUnavailable if the store is still unreachable then.
         """
         deadline = clock.monotonic() + (patience_s or self._spec.lease_s)
         while True:
@@ -345,8 +357,8 @@ class Supervisor:
 
 
 def supervise(job: str, instance: str, command: Sequence[str]) -> None:
-    """Run an instance to its end. Raises StreamkeeperError, or Superseded if another supervisor has the instance or the
-    instance has already ended.
+    """Run an instance until it has ended. Raises StreamkeeperError, or Superseded if another supervisor has claimed the
+    instance or the instance has already ended.
     """
     container = container_of(os.environ)
     settings = read_settings(os.environ)
@@ -365,7 +377,7 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the supervisor; return 0 when the instance was run to its end, 1 when it could not be run here."""
+    """Run the supervisor. Return 0 if the instance was run until it ended, and 1 if it could not be run here."""
     job, instance, *command = arguments
     if os.getsid(0) != os.getpid() and not container_of(os.environ).keeps_session:
         os.setsid()

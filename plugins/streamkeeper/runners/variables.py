@@ -1,5 +1,5 @@
-"""The command and environment of drivers. The command starts a supervisor; the environment has the installation's
-settings and few of the caller's variables.
+"""The command and the environment of drivers. The command starts a supervisor; the environment contains the
+installation's settings and a few of the caller's variables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PASSED_TO_CONTAINERS = frozenset(
         *("HADOOP_USER_NAME", "JDK_JAVA_OPTIONS"),
     }
 )
-"""Variables that name places; none contains credentials."""
+"""Variables that a driver on another machine gets from the caller; none of them contains credentials."""
 
 
 def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
@@ -61,8 +61,8 @@ def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str
 
 
 def _locale(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the caller's locale with UTF-8 for file names: with another encoding a JVM does not see files that it
-    cannot name.
+    """Return the caller's locale variables, with UTF-8 for file names. With another encoding, a JVM does not see files
+    whose names it cannot represent.
     """
     variables = {key: environ[key] for key in ("LANG", "LC_CTYPE", "LC_ALL") if environ.get(key)}
     encoding = (variables.get("LC_ALL") or variables.get("LC_CTYPE") or variables.get("LANG") or "").lower()

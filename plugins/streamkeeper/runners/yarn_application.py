@@ -4,12 +4,14 @@ The ResourceManager's report on an application proves nothing: KILLED is reporte
 is lost counts as finished while its processes still run.
 
 DEAD requires one of three proofs (docs/decisions/0026):
-- The supervisor has written its own final record, after the last process of its tree had ended.
-- The container has an exit code that only a NodeManager that has waited for it can report. The code counts once the
-SIGTERM and SIGKILL to the remaining processes have had their time.
+
+- The supervisor has written its own final record, after the last process of its tree had terminated.
+- The container has an exit code that only a NodeManager that has waited for the container can report. The code counts
+once the time for SIGTERM and SIGKILL to the remaining processes has passed.
 - The NodeManager that started the container, and has run ever since, no longer lists the container.
 
-A driver is killed by a signal to its container. After a kill of its application the exit code would no longer arrive.
+A driver is killed by a signal to its container. If its application were killed instead, the exit code would not be
+reported any more.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ second later: yarn.nodemanager.sleep-delay-before-sigkill.ms.
 """
 _LOOK_AGAIN_S = 2.0
 _SKEW_MS = 30_000
-"""How far the clocks of two machines may differ."""
+"""How far the clocks of two machines may differ, in milliseconds."""
 _UNQUOTABLE = re.compile(r"[\"`$\\\n]")
 """Characters that a NodeManager's shell would interpret in a value between double quotes."""
 
@@ -167,7 +169,7 @@ class YarnRunner(ContainerRunner[Application]):
         return _why_killed(report.diagnostics, int(matched[2])) if report is not None and matched else ("", None)
 
     def _context(self, application: str, spec: LaunchSpec) -> dict[str, object]:
-        """Return the submission; no text of a release's author reaches the NodeManager's shell."""
+        """Return the submission. It passes no text that a release's author wrote to the NodeManager's shell."""
         supervisor = supervisor_command(spec.job, spec.instance, choose_driver(self._driver, spec.python))
         command = f"exec {shlex.join(supervisor)} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
         entries = [{"key": key, "value": value} for key, value in self._variables(spec).items()]
@@ -205,14 +207,18 @@ class YarnRunner(ContainerRunner[Application]):
 
 
 def _tells_an_end(code: int) -> bool:
-    """Whether only a NodeManager that has waited for a container reports this code: the program's own, or the code for
-    a memory limit, which a NodeManager sets when it kills and reports once the container has ended.
+    """Whether this code is reported only by a NodeManager that has waited for the container.
+
+    That holds for the program's own exit codes, and for the codes of a memory limit. A NodeManager sets the latter when
+    it kills the container, and reports them once the container has ended.
     """
     return code >= 0 or code in _BEYOND_MEMORY
 
 
 def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
-    """Return why a NodeManager killed a container, as a phrase."""
+    """Return why a NodeManager killed a container, as a phrase, and the kind of fault; an empty text and None if it was
+    not killed for its memory.
+    """
     if code not in _BEYOND_MEMORY:
         return "", None
     line = next(
@@ -224,10 +230,11 @@ def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
-    """Whether the NodeManager that started a container has seen the container end; it lists a container until its end.
+    """Whether the container has ended while the NodeManager that started it kept running. A NodeManager lists a
+    container until the container has ended.
 
-    A NodeManager that was started later does not list the container, whatever is still alive, and proves nothing. The
-    NodeManager is queried twice, because remaining processes get their SIGKILL later.
+    A NodeManager that was started later does not list the container, even if it is still alive, and so proves nothing.
+    The NodeManager is queried twice, because remaining processes get their SIGKILL later.
     """
     if not attempt.container_id:
         return False
@@ -260,7 +267,7 @@ def _first_line(text: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    """Return the program's own last line from a NodeManager's excerpt of its error output."""
+    """Return the last line that the program itself wrote, from a NodeManager's excerpt of its error output."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     shown = [line for line in lines if not line.startswith(("For more detailed output", ". Failing", "[", "Last "))]
     return shown[-1] if shown else "no reason given"

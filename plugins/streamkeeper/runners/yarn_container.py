@@ -32,8 +32,8 @@ class YarnContainer(Container):
     keeps_session = True
 
     def secrets(self, spec: LaunchSpec) -> dict[str, str]:
-        """Implement ``Container.secrets``: resolve them here, only for this instance's drivers, and remove all others
-        from the drivers' environment. YARN would store values that are submitted.
+        """Implement ``Container.secrets``: resolve the secrets of this instance in the container, and remove all other
+        secrets from the drivers' environment. Secrets are not submitted, because YARN would store their values.
         """
         secrets = resolve(find_references(spec.params, spec.conf), built_in_resolvers(dict(self._environ)))
         for variable in [name for name in self._environ if name.startswith(SECRET_PREFIX)]:
@@ -51,15 +51,15 @@ class YarnContainer(Container):
     def why_gone(self) -> str:
         """Implement ``Container.why_gone``.
 
-        When a NodeManager restarts, it removes the directories of containers that it does not know, but does not stop
-        these containers.
+        When a NodeManager restarts, it removes the directories of containers that it does not recognise, but does not
+        stop these containers.
         """
         if Path(self._environ["PWD"]).is_dir():
             return ""
         return "its container's directory was removed, because YARN's NodeManager has restarted"
 
     def reporting(self, log: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Implement ``Container.reporting``: the ResourceManager gives up an application that does not report."""
+        """Implement ``Container.reporting``: the ResourceManager gives up an application that does not report to it."""
         return application_master(self._environ, log)
 
 

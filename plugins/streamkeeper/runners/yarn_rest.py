@@ -1,4 +1,4 @@
-"""The runner's access to YARN over REST: one cluster's ResourceManager, and the NodeManagers of its drivers."""
+"""The runner's access to YARN over REST: the ResourceManager of one cluster, and the NodeManagers of its drivers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from streamkeeper.system.hadoop_conf import ANY_HOST, read_hadoop_conf
 from streamkeeper.system.rest_client import RestClient, Server
 
 _OF_A_NODE_S = (3.0, 5.0)
-"""The limits are short, because a frozen node accepts connections, and every observation of a driver waits for it."""
+"""The timeouts of requests to a NodeManager. They are short, because a frozen node accepts connections, and every
+observation of a driver waits for it.
+"""
 _MANAGER_HOST, _MANAGER_HTTP = "yarn.resourcemanager.hostname", "yarn.resourcemanager.webapp.address"
 _MANAGER_PORT = 8088
 _OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
@@ -37,7 +39,7 @@ class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
     diagnostics: str = ""
     """Why it waits, or how it ended."""
     finished_time: int = 0
-    """When it ended, epoch milliseconds, by the ResourceManager's clock; 0 before."""
+    """When it finished, in epoch milliseconds by the ResourceManager's clock; 0 until it has finished."""
 
     @property
     def over(self) -> bool:
@@ -53,11 +55,11 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     start_time: int
     """Its start in epoch milliseconds, by the ResourceManager's clock."""
     container_id: str = ""
-    """The container's id, empty before there is one."""
+    """The container's id; empty until there is a container."""
     node_http_address: str = ""
-    """The address of its NodeManager, empty before there is one."""
+    """The address of its NodeManager; empty until it has one."""
     logs_link: str = ""
-    """The URL of its logs, empty before there are any."""
+    """The URL of its logs; empty until there are logs."""
 
 
 class ContainerReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -104,9 +106,9 @@ class _Failure(msgspec.Struct, rename="pascal"):
 
 
 class ResourceManager:
-    """One cluster's ResourceManager, at ``http://host:port``, as ``user``; threads may share it.
+    """The ResourceManager of one cluster, at ``http://host:port``, queried as ``user``; threads may share it.
 
-    Every call raises the errors of ``RestClient``. A connection may take 5 s, and a wait for data 30 s; for a request
+    Every call raises the errors of ``RestClient``. Connecting may take 5 s, and each wait for data 30 s; for a request
     to a NodeManager these limits are 3 s and 5 s.
     """
 

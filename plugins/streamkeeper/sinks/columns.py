@@ -1,4 +1,6 @@
-"""The columns of a table: converts a DataFrame's schema to a database's types, and its values."""
+"""The columns of a table: conversion of a DataFrame's schema to a database's types, and of its values to the database's
+values.
+"""
 
 from __future__ import annotations
 
@@ -124,8 +126,8 @@ def _text(value: object) -> str | None:
 def find_differences(connection: Connection, table: Table) -> list[str] | None:
     """Return how the database's table of this name differs from ``table`` in columns and key.
 
-    The list also has the key columns whose collation treats different strings as equal. Return None if the database has
-    no table of this name.
+    The result also lists the key columns whose collation treats different strings as equal. It is None if the database
+    has no table of this name.
     """
     import sqlalchemy as sa
 

@@ -1,6 +1,7 @@
 """Compare the output of a new checkpoint version with the current output, before a cutover.
 
-Values are equal only if all digits are equal. Sums of ``double`` in another order may differ in the last digit.
+Values are equal only if all their digits are equal. A sum of ``double`` values that were added in another order may
+differ in the last digit.
 """
 
 from __future__ import annotations
@@ -131,7 +132,9 @@ def _sample_tables(
     found: tuple[Any, ColumnElement[bool], ColumnElement[bool], ColumnElement[bool]],
     columns: tuple[list[str], list[str]],
 ) -> tuple[tuple[str, str, str, str], ...]:
-    """Return values that differ first, then rows that exist on one side only: those have no column."""
+    """Return sample differences: first values that differ, then rows that exist on one side only. The latter name no
+    column.
+    """
     import sqlalchemy as sa
 
     (old, new), (pairs, differ, only_old, only_new), (key, others) = tables, found, columns

@@ -26,7 +26,9 @@ class WriterRole(Enum):
     SERVING = "serving"
     """Readers of the output see it."""
     SHADOW = "shadow"
-    """Written in a dual run, beside the current writer; readers of the output do not see it until the cutover."""
+    """Written in a dual run, in addition to the current writer's output; readers of the output do not see it until the
+    cutover.
+    """
 
 
 class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +47,13 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     role: WriterRole = WriterRole.SERVING
     """Whether readers see the batches."""
     serving: tuple[OutputSegment, ...] = ()
-    """The spans of the output from this epoch on, in order, the newest version last. Empty means only ``version``. Not
-    used in the role SHADOW.
+    """The segments of the output from this epoch on, in order, the newest version last. An empty tuple means only
+    ``version``. Not used in the role SHADOW.
     """
     installation: str = ""
     """The id of the writing installation, empty if unknown."""
     looks: bool = False
-    """Whether the writer is only queried for the output's content, and changes nothing."""
+    """Whether the writer only reads the output's content and changes nothing."""
     begun: bool = False
     """Whether the checkpoint of ``version`` has a batch of its own. The output's content of that version then belongs
     to this query.
@@ -59,14 +61,14 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An output's answer: what it contains of a checkpoint version."""
+    """An output's answer to a question about the content of a checkpoint version."""
 
     batch: int | None = None
-    """The newest batch; None without any."""
+    """The newest batch; None if the output has no batch of the version."""
     unknown: str = ""
     """Why the content is unknown; empty if it is known."""
     down: bool = False
-    """Whether the output should have answered and did not."""
+    """Whether the output was queried and did not answer."""
     record: OutputRecord | None = None
     """The output's own record; None if it keeps none or it could not be read."""
 
@@ -81,7 +83,7 @@ class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """The checkpoint version."""
     places: Sequence[str]
-    """Texts among which the output's directory, or its URL with the password, is to be found."""
+    """Texts that include the output's directory, or its URL with the password."""
     mask: Callable[[str], str]
     """Masks the secrets in a text of ``places`` as in the output's description."""
 
@@ -89,7 +91,7 @@ class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
 class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
     """The newest epoch that an output has accepted from its query.
 
-    ``version``: the checkpoint version in the output's newest record, empty if unknown. In a table the version is that
+    ``version``: the checkpoint version in the output's newest record, empty if unknown. In a table, this is the version
     of the last batch, which may have been written under an earlier epoch.
     """
 
@@ -102,7 +104,7 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
     the same names.
 
     ``what``: the output, for the message. ``recorded``: the installation's id in the output. ``mine``: this
-    installation's id. No error is raised if one of these ids is unknown.
+    installation's id. If one of these ids is unknown, no error is raised.
     """
     if recorded and mine and recorded != mine:
         raise OperationRefused(
@@ -120,7 +122,7 @@ class ComparedVersions:
     may_differ: tuple[str, ...]
     """Columns that are left out of the comparison."""
     frame: DataFrame
-    """The query; its rows have the columns of the shadow's output."""
+    """The query's frame; its rows have the columns of the shadow's output."""
     newest_pair: Callable[[], tuple[int, int] | None]
     """Returns the newest batches of both versions that end at the same input, the current version's first; None
     without such a pair.
@@ -129,7 +131,9 @@ class ComparedVersions:
     """Whether these batches of both versions end at the same input."""
 
     def judged(self, compared: OutputComparison) -> OutputComparison:
-        """Return a comparison of the outputs as of one moment, with the answer whether both had the same input then."""
+        """Return a comparison of the outputs at one moment, completed with whether both versions had the same input at
+        that moment.
+        """
         old, new = compared.old_batch, compared.new_batch
         same = old is not None and new is not None and self.same_input(old, new)
         return msgspec.structs.replace(compared, same_input=same)
@@ -180,8 +184,8 @@ class Sink(ABC):
         return ""
 
     def lost_log(self, version: str) -> str:
-        """Return the directory of a version that contains rows but has lost its log of batches; empty if there is
-        none. Changes nothing.
+        """Return the directory of a version that contains rows but has lost its log of batches; empty if there is no
+        such directory. Changes nothing.
         """
         del version
         return ""
@@ -200,8 +204,8 @@ class SinkWriter(ABC):
 
         Raises Fenced if the output has accepted a newer epoch.
 
-        In the role SERVING this is also the cutover: from here on the output consists of ``context.serving``. In the
-        role SHADOW only older epochs of the same shadow are fenced, and the current output is unchanged.
+        In the role SERVING this call is also the cutover: from then on the output consists of ``context.serving``. In
+        the role SHADOW only older epochs of the same shadow are fenced, and the current output is unchanged.
         """
 
     def newest_claim(self) -> OutputClaim | None:
@@ -219,7 +223,7 @@ class SinkWriter(ABC):
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch completely or not at all; raises Fenced.
 
-        A batch that the output already contains is computed, but not written again.
+        A batch that the output already contains is computed, but not written a second time.
         """
 
     @abstractmethod
@@ -248,8 +252,8 @@ class SinkWriter(ABC):
         """
 
     def compare_with_current(self, versions: ComparedVersions) -> OutputComparison | None:
-        """Compare this shadow with the current output. Return None, or a comparison with ``same_input=False``, if they
-        cannot be compared at the moment.
+        """Compare this shadow with the current output. If they cannot be compared at the moment, return None or a
+        comparison with ``same_input=False``.
         """
         del versions
         return OutputComparison(comparable=False, why="the output of this kind of sink cannot be read")

@@ -1,7 +1,7 @@
 """The databases that a TableSink can write to: accepted URLs, the servers they lead to, and connection settings.
 
-Only the URL locates an output, with the service that it names in ``~/.pg_service.conf``. ``PGHOST`` and similar
-variables do not, because tasks, drivers, executors and commands have different environments.
+Only the URL, and the service that it names in ``~/.pg_service.conf``, locate an output. ``PGHOST`` and similar
+variables are ignored, because tasks, drivers, executors and commands have different environments.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def identity(url: URL) -> str:
 
 
 def server_of(url: URL) -> str:
-    """Return the parts of the URL that determine the server and schema but are not in ``identity``; empty if there are
-    none.
+    """Return the parts of the URL that determine the server and schema but are not in ``identity``; empty if the URL
+    has no such parts.
 
-    The result contains host, address, port and database from the URL's query or service, the user if that determines
-    the database, and ``search_path`` and ``role`` from its options. It never contains a password.
+    The result contains host, address, port and database from the URL's query or service, the user if the user
+    determines the database, and ``search_path`` and ``role`` from its options. It never contains a password.
     """
     if url.get_backend_name() == "sqlite":
         return ""
@@ -111,7 +111,9 @@ def _parameters(url: URL) -> dict[str, str]:
 
 
 def _service(name: str) -> dict[str, str]:
-    """Return the parameters of a service; empty if only libpq's own directory may have it."""
+    """Return the parameters of a service from ``~/.pg_service.conf``; empty if it is not defined there, so that only
+    libpq's own directory may define it.
+    """
     found = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",), comment_prefixes=("#",))
     try:
         found.read(Path.home() / ".pg_service.conf")
@@ -121,8 +123,9 @@ def _service(name: str) -> dict[str, str]:
 
 
 def _connect_arguments(url: URL) -> dict[str, str]:
-    """Return connection arguments that make the URL's server explicit, whatever the environment sets, and add
-    options."""
+    """Return connection arguments that make the URL's server explicit, whatever the environment sets, and that add a
+    lock timeout to the options.
+    """
     parameters = _parameters(url)
     place = {name: parameters[name] for name in _PLACE if name in parameters}
     if any(os.environ.get(name) for name in _ENVIRONMENT) and (
@@ -138,7 +141,7 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
 
     ``reading``: a transaction changes nothing, does not block writers, and sees all tables as of one moment.
 
-    No connection creates a SQLite file. A pooled connection is not used again after its SQLite file was replaced.
+    No connection creates a SQLite file. A pooled connection is not reused after its SQLite file was replaced.
     """
     from sqlalchemy import NullPool, QueuePool, create_engine, event
 
@@ -161,8 +164,8 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
 
 
 def lock_creation(connection: Connection) -> None:
-    """Make other transactions that call this function wait until this transaction ends, so that one creates tables at a
-    time.
+    """Make other transactions that call this function wait until this transaction finishes, so that only one creates
+    tables at a time.
 
     In PostgreSQL, concurrent CREATE IF NOT EXISTS statements can collide. In SQLite, this function does nothing.
     """

@@ -126,8 +126,8 @@ class FileSink(Sink):
         return self.path
 
     def overlaps(self, other: Sink) -> bool:
-        """Whether both sinks write to the same directory, or one directory is inside an internal directory of the
-        other.
+        """Whether both sinks write to the same directory, or the directory of one is inside an internal directory of
+        the other.
         """
         if not isinstance(other, FileSink):
             return False
@@ -178,9 +178,9 @@ class FileWriter(SinkWriter):
         self._schema: StructType | None = None
 
     def raise_fence(self) -> None:
-        """Create this epoch's file, which is permanent and which readers follow from now on.
+        """Create this epoch's file, which is permanent, and which readers follow from then on.
 
-        A shadow has no such file, because only the shadow's single instance writes to the directory of its version.
+        A shadow creates no such file, because only the shadow's single instance writes to the directory of its version.
         """
         owner = f"{self._context.job}/{self._context.query}"
         newest = newest_epoch(self._root)
@@ -200,9 +200,10 @@ class FileWriter(SinkWriter):
         self._held = self.last_batch()
 
     def _must_be_own_directory(self, newest: EpochFile | None) -> None:
-        """Raise InvalidInput when this version's directory has files and no writer of this output claimed it.
+        """Raise InvalidInput when this version's directory has files that no writer of this output has claimed.
 
-        A version with batches may lack claims and marks, because they were lost or an older shadow made none.
+        The check is skipped for a version whose checkpoint has a batch of its own (``begun``), because claims and marks
+        of such a version may have been lost or, for an older shadow, never made.
         """
         if self._context.begun:
             return
@@ -246,7 +247,9 @@ class FileWriter(SinkWriter):
         )
 
     def check_fence(self) -> None:
-        """Raise Fenced if no claim exists, or it is of another epoch; for a shadow, if its version is current."""
+        """Raise Fenced if no claim exists or the newest claim is of another epoch; for a shadow, raise Fenced if its
+        version is current.
+        """
         newest = newest_epoch(self._root)
         if self._in_shadow:
             if self._serves(newest):
@@ -289,7 +292,7 @@ class FileWriter(SinkWriter):
         self._held = batch_id
 
     def _record_schema(self, batch: DataFrame, batch_id: int) -> None:
-        """Record the schema before the first batch that has it, so that every listed file can be read as it was
+        """Record a schema before the first batch that has it, so that every listed file can be read as it was
         written.
         """
         if batch.schema == self._schema:

@@ -46,12 +46,16 @@ _READ = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]",
 }
 _GLOB = "__globPaths__"
-"""Spark's internal option that makes a path with brackets a path instead of a pattern."""
+"""Spark's internal option for patterns in paths. With the value false, a path with brackets is read as a path."""
 _NO_COLUMN = "\x00no column"
-"""Replaces ``_corrupt_record``, which may be a column's name."""
+"""The name that replaces ``_corrupt_record`` as Spark's column for malformed rows, because a column of the output may
+be named ``_corrupt_record``.
+"""
 _WIDER = ("byte", "short", "integer", "long"), ("float", "double")
 _NO_TEXT = "\x00no text\x00"
-"""The value read for nothing between two commas; an empty text, which is quoted, differs from it."""
+"""The text that CSV readers treat as NULL, so that nothing between two commas is read as NULL. An empty string differs
+from it, because it is written in quotes.
+"""
 
 
 class FileSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +66,7 @@ class FileSchema(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     """The first batch that has the schema."""
     epoch: int
-    """The epoch under which it was written."""
+    """The epoch of the writer that recorded the schema."""
     schema: str
     """The schema in Spark's JSON form, without ``partitions``."""
     partitions: str
@@ -93,7 +97,7 @@ def written_schema(
 
 
 def _with_nulls(kind: _Type) -> _Type:
-    """Return a type in which every part may be NULL, as in files."""
+    """Return the type with every part nullable, as it is in files."""
     if not isinstance(kind, dict):
         return kind
     parts: dict[str, Any] = {
@@ -178,7 +182,7 @@ def joined_schema(found: Sequence[FileSchema]) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[str]) -> dict[str, Any]:
-    """Return every field that any of these schemas has, by name."""
+    """Return a schema with every field that any of these schemas has; fields of the same name are joined."""
     fields: dict[str, _Field] = {}
     for field in (field for part in parts for field in msgspec.json.decode(part)["fields"]):
         known = fields.get(field["name"])
@@ -188,7 +192,7 @@ def _joined(parts: Sequence[str]) -> dict[str, Any]:
 
 
 def _joined_type(one: _Type, other: _Type) -> _Type:
-    """Return a type that can represent values of both."""
+    """Return a type that can represent the values of both types."""
     if one == other:
         return one
     if isinstance(one, dict) and isinstance(other, dict) and one["type"] == other["type"] != "udt":
@@ -204,7 +208,9 @@ def _joined_type(one: _Type, other: _Type) -> _Type:
 
 
 def refuse_types(output: str, file_format: str, schema: StructType, partition_by: Collection[str]) -> None:
-    """Raise InvalidInput for a column that files of this format cannot store or return."""
+    """Raise InvalidInput for a column that files of this format cannot store, or whose values cannot be read back from
+    them.
+    """
     for field in schema.fields:
         kind = field.dataType.jsonValue()
         if field.name in partition_by:
@@ -242,7 +248,7 @@ def _refuse_like_names(output: str, names: Sequence[str]) -> None:
 
 
 def _lost(file_format: str, kind: _Type) -> Iterator[str]:
-    """Yield the reasons why a format cannot store a type, or cannot return it."""
+    """Yield the reasons why a format cannot store a type, or why its values cannot be read back."""
     if file_format == "csv" and (isinstance(kind, dict) or kind == "variant"):
         yield "CSV does not support nested values"
     if file_format == "csv" and kind == "binary":

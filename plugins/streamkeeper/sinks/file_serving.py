@@ -39,11 +39,11 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """The version that is written."""
     file_format: str
-    """Its file format."""
+    """The file format of ``version``."""
     serving: tuple[OutputSegment, ...] = ()
-    """The spans of the output, in order; empty: only ``version``."""
+    """The segments of the output, in order; empty if the output consists only of ``version``."""
     formats: dict[str, str] = {}
-    """Version -> file format, for the versions written before it."""
+    """Version -> file format, for the versions that were written before ``version``."""
     installation: str = ""
     """The writing installation's id; empty in claims from before installations had ids."""
 
@@ -54,7 +54,7 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all_formats(self) -> dict[str, str]:
-        """The file format of each known checkpoint version."""
+        """The file format of each checkpoint version that the claim records."""
         return {**self.formats, self.version: self.file_format}
 
 
@@ -86,7 +86,7 @@ def is_internal(path: Path, root: Path) -> bool:
 
 
 def mark_shadow(root: Path, version: str) -> None:
-    """Record that a version's directory is written in shadow. Only such a directory may be removed."""
+    """Record that a version's directory is written in shadow. Only a directory with this mark may be removed."""
     create_whole(root / _SHADOWS / version, b"")
 
 
@@ -159,8 +159,9 @@ def read_segments(
 
 
 def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
-    """Make a column that is a string in one version a string in all, because Spark would convert its strings to
-    numbers."""
+    """Cast a column that is a string in any version to a string in all of them; without the cast, Spark would convert
+    the strings to numbers.
+    """
     kinds: dict[str, set[str]] = {}
     for name, kind in (pair for frame in frames for pair in frame.dtypes):
         kinds.setdefault(name, set()).add(kind)
@@ -192,13 +193,10 @@ def serving_files(root: Path) -> list[Path]:
 def _read_segment(
     spark: SparkSession, root: Path, segment: OutputSegment, formats: Mapping[str, str], schema: StructType | None
 ) -> DataFrame | None:
-    """Read one span; see ``read_spans``.
+    """Read one segment of the output; return None if it has no file. See ``read_segments``.
 
-    ``spark``: reads the files.
-    ``root``: the output's directory.
-    ``segment``: the version and its last batch.
-    ``formats``: version -> file format.
-    ``schema``: the schema for text files without a recorded one.
+    ``spark``: reads the files. ``root``: the output's directory. ``segment``: the version and its last batch.
+    ``formats``: version -> file format. ``schema``: the schema for text files whose schema was not recorded.
     """
     directory, last = root / segment.version, segment.last
     newest = newest_batch(directory)

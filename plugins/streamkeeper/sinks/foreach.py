@@ -43,9 +43,9 @@ BatchFunction = Callable[["DataFrame", BatchContext], None]
 class ForeachBatch(Sink):
     """Calls ``function(batch, context)`` at least once per batch.
 
-    Streamkeeper does not know the function's output and cannot fence it. Two other means exclude a superseded writer:
-    the driver's check before each batch, and the proof that the earlier driver has terminated. A batch that was running
-    when its driver terminated is replayed.
+    Streamkeeper has no record of the function's output and cannot fence it. Two other means exclude a superseded
+    writer: the driver's check before each batch, and the proof that the earlier driver has terminated. A batch that was
+    running when its driver terminated is replayed.
     """
 
     kind: ClassVar[str] = "foreach"
@@ -87,7 +87,7 @@ class ForeachWriter(SinkWriter):
         """Do nothing, because an unknown output has no fence."""
 
     def last_batch(self) -> int | None:
-        """Return None, because the newest batch of an unknown output is never known."""
+        """Return None, because the newest batch of an unknown output cannot be determined."""
         return None
 
     def write(self, batch: DataFrame, batch_id: int) -> None:

@@ -15,11 +15,13 @@ from streamkeeper.sinks.kinds.known_kinds import KINDS
 
 
 class KindModule(Protocol):
-    """The functions in the module of a kind, each of which only a kind with the named capability has."""
+    """The module of a kind of sink. A module has a function only if its kind has the capability that the function's
+    docstring names.
+    """
 
     def answer(self, question: OutputQuestion) -> OutputAnswer:
-        """``knows_batches``: read the output's own record. An output that does not answer is reported as unknown.
-        Raises and changes nothing.
+        """``knows_batches``: return the output's answer from its own record. If the output does not answer, its content
+        is reported as unknown. Raises no error, and changes nothing.
         """
 
     def refuse_cut(self, sink: SinkDescription, version: str, batch: int) -> str:

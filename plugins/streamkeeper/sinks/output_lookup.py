@@ -26,10 +26,11 @@ def ask_output(question: OutputQuestion) -> OutputAnswer:
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """How an output that contains later batches would handle a restore of its query to an earlier batch.
+    """The result of ``reconcile``: how an output that contains later batches would handle a restore of its query to an
+    earlier batch.
 
-    ``takes``: how the output handles replayed batches, as a phrase; empty if it stores them twice.
-    ``refusal``: why readers cannot be limited to the batches up to that earlier batch; empty if they can.
+    ``takes``: how the output handles replayed batches, as a phrase; empty if it stores them twice. ``refusal``: why
+    readers cannot be limited to the batches up to that earlier batch; empty if they can.
     """
 
     how: Reconciliation

@@ -1,7 +1,8 @@
 """Refuse batches with values that a table would silently store as other values.
 
-Spark's plan marks a row with such a value, because in Python the invalid UTF-8 bytes of a string have already become
-U+FFFD. The mark is staged with the row, and the driver checks for marks before it takes over the rows.
+Spark's plan marks each row that has such a value. Python could not do so, because there the invalid UTF-8 bytes of a
+string have already become U+FFFD. The mark is staged with the row, and the driver checks for marks before it takes over
+the rows.
 """
 
 from __future__ import annotations

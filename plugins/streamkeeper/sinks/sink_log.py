@@ -99,7 +99,7 @@ def _compacted(directory: Path, end: int) -> bytes:
 def _check_whole(directory: Path, entries: LogNames, last: int) -> None:
     """Raise InvalidInput unless the entries to read have all batches up to ``last``.
 
-    A missing batch is only in a later compacted entry, or nowhere.
+    A missing batch is then contained only in a later compacted entry, or in none.
     """
     if _first_missing(entries, min(last, entries.newest)) is None:
         return
@@ -112,8 +112,8 @@ def _check_whole(directory: Path, entries: LogNames, last: int) -> None:
 
 
 def _names_to(entries: LogNames, end: int) -> list[str]:
-    """Return the names of the entries that contain the batches up to ``end``: the last compacted one and each later
-    one.
+    """Return the names of the entries that contain the batches up to ``end``: the last compacted entry and each later
+    entry.
     """
     compacted = entries.last_compacted(end)
     later = sorted(number for number in entries.plain if compacted < number <= end)
@@ -121,7 +121,9 @@ def _names_to(entries: LogNames, end: int) -> list[str]:
 
 
 def _first_missing(entries: LogNames, end: int) -> int | None:
-    """Return the first batch up to ``end`` that is neither compacted nor in an entry of its own; None without one."""
+    """Return the first batch up to ``end`` that is neither compacted nor in an entry of its own; None if no batch is
+    missing.
+    """
     missing = find_gaps(entries.last_compacted(end) + 1, end + 1, entries.plain).first
     return missing[0] if missing else None
 

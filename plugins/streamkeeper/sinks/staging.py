@@ -37,7 +37,7 @@ class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     """The writer's epoch."""
     token: str
-    """The name of this attempt, which distinguishes its rows from those of earlier attempts."""
+    """The identifier of this attempt, which distinguishes its rows from those of earlier attempts."""
     in_shadow: bool = False
     """Whether the table is written in shadow; the table's record is deleted when it becomes current or is discarded."""
 
@@ -118,16 +118,13 @@ def staging_table(
 
 
 def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, *, in_shadow: bool) -> None:
-    """Raise an error if a writer with this epoch must not write the table any more.
+    """Raise an error if a writer with this epoch may no longer write the table.
 
     Raises Fenced if the output's newest epoch is not this epoch. If the output's record no longer exists, raises Fenced
     for a table that is written in shadow, and OutputLost for any other table.
 
-    ``connection``: the open transaction.
-    ``outputs``: the table of outputs.
-    ``table``: the output's table.
-    ``epoch``: the writer's epoch.
-    ``in_shadow``: whether the table is written in shadow.
+    ``connection``: the open transaction. ``outputs``: the table of outputs. ``table``: the output's table. ``epoch``:
+    the writer's epoch. ``in_shadow``: whether the table is written in shadow.
     """
     import sqlalchemy as sa
 

@@ -153,7 +153,9 @@ class TableSink(Sink):
         marked.foreachPartition(functools.partial(rehearse_partition, plan))
 
     def _check_table(self, columns: tuple[TableColumn, ...]) -> None:
-        """Compare with the existing table; this also loads the database's client before a cutover needs it."""
+        """Compare the columns with the existing table. This also loads the database's client before a cutover
+        needs it.
+        """
         import sqlalchemy as sa
 
         if not may_be_there(self.url):
@@ -241,7 +243,7 @@ class TableWriter(SinkWriter):
             return read_claim(connection, self._outputs, self._sink.table, self._owner, self._context.installation)
 
     def last_batch(self) -> int | None:
-        """Return the batch in the output's row; None if the row is missing or about another checkpoint version."""
+        """Return the batch in the output's row; None if the row is missing or belongs to another checkpoint version."""
         import sqlalchemy as sa
 
         if not may_be_there(self._sink.url):
@@ -334,7 +336,9 @@ class TableWriter(SinkWriter):
         return data, staged
 
     def _refuse_older_copy(self, last: int | None) -> None:
-        """Raise OutputLost when the row is older than before; Fenced when it is another writer's, or discarded."""
+        """Raise OutputLost when the output's row is older than this writer has already seen it. Raise Fenced instead
+        when the row belongs to a newer epoch, or when this shadow's row no longer exists.
+        """
         lost = self._held is not None and (last is None or last < self._held)
         if lost and may_be_there(self._sink.url):
             with self._engine.begin() as connection:
@@ -365,11 +369,11 @@ class TableWriter(SinkWriter):
         return claim_batch(connection, self._outputs, self._table, self._context, batch_id, held=self._held)
 
     def _take_over(self, connection: Connection, data: Table, staged: Table, token: str, batch_id: int) -> None:
-        """``connection``: the open transaction.
-        ``data``: the output's table.
-        ``staged``: the staging table.
-        ``token``: this write's token.
-        ``batch_id``: the batch in errors."""
+        """Check this write's staged rows, copy them to the output table, and delete them from the staging table.
+
+        ``connection``: the open transaction. ``data``: the output's table. ``staged``: the staging table. ``token``:
+        this write's token. ``batch_id``: the batch's number, for errors.
+        """
         import sqlalchemy as sa
 
         mine = staged.c._sk_token == token

@@ -56,9 +56,11 @@ def answer(question: OutputQuestion) -> OutputAnswer:
 
 
 def _url_of(database: str, question: OutputQuestion) -> str:
-    """Return the URL of a database among others, on the recorded server; a SQLite file needs only its path.
+    """Return the first of the question's places that is a URL of this database on the recorded server. If no place
+    matches, return the identity of a SQLite file, which contains its path, and an empty string for any other database.
 
-    For a URL without a password the identity contains everything that a secret has, and is masked where it is stored.
+    The comparison uses masked texts, because the identity of a URL that is a secret without a password contains the
+    whole secret, and is masked where it is stored.
     """
     mask, server = question.mask, question.sink.server
     for place in question.places:
@@ -101,7 +103,7 @@ def read_fences(place: str) -> list[Fence]:
 
 
 def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[Fence]:
-    """Return a fence for each current table, which includes the tables of the output's other versions."""
+    """Return one fence for each current table. The fence also covers the tables of the output's other versions."""
     by_name = {str(row["output"]): row for row in rows}
     beside: dict[str, list[tuple[str, dict[str, object]]]] = {name: [] for name in by_name}
     for name, row in by_name.items():

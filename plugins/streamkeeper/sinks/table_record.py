@@ -1,4 +1,4 @@
-"""Read the record of a table, which is the output's rows in the table of outputs, with only the database's URL."""
+"""Read the record of a table, namely its rows in the table of outputs, with only the database's URL."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The tables of one output's checkpoint versions, and the swap that makes another one current.
+"""The tables of one output's checkpoint versions, and the swap that makes another version's table current.
 
-``totals`` is current; ``totals__v0003`` is written in shadow, or was replaced last and is kept for a rollback. Each has
-its own row in ``streamkeeper_outputs``, and that row's owner marks it as Streamkeeper's. SQLite and PostgreSQL create,
-rename and drop tables inside a transaction, so a swap is visible completely or not at all.
+``totals`` is current. ``totals__v0003`` is either written in shadow, or was replaced last and is kept for a rollback.
+Each has its own row in ``streamkeeper_outputs``, and that row's owner marks the table as Streamkeeper's. SQLite and
+PostgreSQL create, rename and drop tables inside a transaction, so a swap is visible completely or not at all.
 
 Internal tables have reserved names, which no new output may take. A name alone proves nothing: a version's table is
-dropped because of its row, a staging table because of its columns, and any other table of such a name is left alone.
+dropped because of its row, a staging table because of its columns, and any other table of such a name is left
+unchanged.
 """
 
 from __future__ import annotations
@@ -110,13 +111,10 @@ def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | 
 
 
 def read_claim(connection: Connection, outputs: Table, table: str, owner: str, installation: str) -> OutputClaim | None:
-    """Return a table's last claim; None if there is none, or if another query or another installation made it.
+    """Return a table's last claim; None if the table has no claim, or if another query or another installation made it.
 
-    ``connection``: the open connection.
-    ``outputs``: the table of outputs.
-    ``table``: the output's table.
-    ``owner``: this query, ``<job>/<query>``.
-    ``installation``: this installation's id, empty if unknown.
+    ``connection``: the open connection. ``outputs``: the table of outputs. ``table``: the output's table. ``owner``:
+    this query, ``<job>/<query>``. ``installation``: this installation's id, empty if unknown.
     """
     import sqlalchemy as sa
 
@@ -285,7 +283,7 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
 
 
 def drop_version(connection: Connection, outputs: Table, name: str) -> None:
-    """Drop a version's table and staging table, and delete its row, where they exist."""
+    """Drop a version's table and staging table, and delete its row, if they exist."""
     import sqlalchemy as sa
 
     drop_staging_table(connection, name)
@@ -294,7 +292,7 @@ def drop_version(connection: Connection, outputs: Table, name: str) -> None:
 
 
 def drop_staging_table(connection: Connection, table: str) -> None:
-    """Drop a table's staging table; leave a foreign table of that name."""
+    """Drop a table's staging table; a foreign table of that name is left unchanged."""
     try:
         staged = find_staging_table(connection, table)
     except InvalidInput:
@@ -304,7 +302,7 @@ def drop_staging_table(connection: Connection, table: str) -> None:
 
 
 def rename_table(connection: Connection, old: str, new: str) -> None:
-    """Rename a table; views of SQLite keep referring to the old name."""
+    """Rename a table. SQLite's views keep referring to the old name."""
     import sqlalchemy as sa
 
     if connection.dialect.name == "sqlite":
@@ -315,13 +313,11 @@ def rename_table(connection: Connection, old: str, new: str) -> None:
 def _find_coming(
     connection: Connection, outputs: Table, table: str, serving: Row[Any], lineage: Sequence[str]
 ) -> Row[Any] | None:
-    """Return the row of the table to make current; None if a version of the lineage already is, or none has a table.
+    """Return the row of the table to make current. Return None if a version of the lineage is already current, or if no
+    version of the lineage has a table.
 
-    ``connection``: the open transaction.
-    ``outputs``: the table of outputs.
-    ``table``: the output's table.
-    ``serving``: its row.
-    ``lineage``: as in ``swap_in``.
+    ``connection``: the open transaction. ``outputs``: the table of outputs. ``table``: the output's table. ``serving``:
+    its row. ``lineage``: as in ``swap_in``.
     """
     for version in lineage:
         if serving.version == version:
@@ -333,16 +329,13 @@ def _find_coming(
 
 
 def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any], *, newer_than: int) -> str:
-    """Rename the current table, with a row that matches no writer's epoch; return the new name, empty without such a
-    table.
+    """Rename the current table and record its row with an epoch that no writer has. Return the table's new name, empty
+    if no table is kept.
 
-    ``connection``: the open transaction.
-    ``outputs``: the table of outputs.
-    ``table``: the output's table.
-    ``serving``: its row.
-    ``newer_than``: the retained row gets a higher epoch than this.
+    ``connection``: the open transaction. ``outputs``: the table of outputs. ``table``: the output's table. ``serving``:
+    its row. ``newer_than``: the retained row gets a higher epoch than this.
 
-    A table that was never written has no version under which to keep it.
+    A table that was never written has no version under which it could be kept, and is dropped.
     """
     import sqlalchemy as sa
 

@@ -51,8 +51,8 @@ class CaptureProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a capture. If not ``taken``, ``snapshot`` is the series' newest, and already contains the requested
-    batch, by default the last committed one. ``attempts``: how often the files were planned and read.
+    """The result of a capture. If not ``taken``, ``snapshot`` is the series' newest snapshot, which already contains
+    the requested batch, by default the last committed one. ``attempts``: how often the files were planned and read.
     """
 
     snapshot: Snapshot
@@ -352,8 +352,8 @@ def _find_anchor(tree: Tree, batch: int | None, *, pending: bool) -> Anchor:
 
 
 def _is_same(base: Snapshot, anchor: Anchor, *, pending: bool) -> bool:
-    """Whether ``base`` is a snapshot of this anchor. It may also have a plan that the anchor lacks, if ``pending`` is
-    set.
+    """Whether ``base`` is already a snapshot of this anchor. With ``pending``, ``base`` may also have a plan that the
+    anchor lacks.
     """
     enough = base.pending or not anchor.pending if pending else not base.pending
     return enough and (base.query_id, base.batch) == (anchor.query_id, anchor.batch)

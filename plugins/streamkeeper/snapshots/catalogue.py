@@ -118,7 +118,7 @@ class Catalogue:
         return bool(drills) and drills[-1].ok
 
     def note_drill(self, number: int, result: DrillResult) -> None:
-        """Record the result of a drill; the ids of results sort by time."""
+        """Record the result of a drill; the ids of results sort chronologically."""
         with suppress(KeyExists):
             self.store.create(series_key(self.series, "drills", padded(number), result.id), seal(result))
 

@@ -1,4 +1,4 @@
-"""A pack: concatenated chunks, then their index, the index's length and a mark.
+"""A pack: concatenated chunks, then their index, the index's length and a closing mark.
 
 A pack is written once, under the hash of all its bytes. Its index starts with a random value, so two captures never
 write the same pack. Therefore a pack that a prune is about to delete cannot be confused with a pack that was just

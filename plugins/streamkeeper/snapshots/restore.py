@@ -91,7 +91,7 @@ def _check(snapshot: Snapshot) -> None:
 
 
 def _first_chunk(file: SnapshotFile) -> tuple[int, int]:
-    """Return the sort key by which files use one pack after the other."""
+    """Return the sort key that orders files by their first chunk, so that one pack after the other is read."""
     return (file.chunks[0].pack, file.chunks[0].at) if file.chunks else (-1, 0)
 
 
@@ -140,8 +140,9 @@ class _Packs:
 
 
 def _spans(size: int, chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans of a pack to read, in order: the whole pack, or the parts with its chunks (start, end), which
-    are in order.
+    """Return the spans of a pack to read, in order: the whole pack, or the parts that contain its chunks.
+
+    ``chunks``: (start, end) of each chunk, in order.
     """
     if size <= _SMALL or sum(end - start for start, end in chunks) >= size * _WHOLE_FROM:
         return [(0, size)]

@@ -1,13 +1,14 @@
 """Decides which snapshots to keep, with every reason. A snapshot is removed only when no reason to keep it is left.
 
 Snapshots are ordered by number, never by time, because clocks may be wrong, equal, or set back. A snapshot's time only
-selects its hour, day, week and month (UTC). The numbers of their snapshots decide which of these periods are the last
+selects its hour, day, week and month (UTC). The numbers of the snapshots decide which of these periods are the last
 ones. The current time is never used. So a prune under a clock that is days off decides the same, and a snapshot from a
 clock that was years ahead is removed once enough newer ones exist.
 
 Like restic and borg, a rule counts the hours (days, weeks, months) that have a snapshot, not those on the calendar. So
-a paused job loses no snapshot, and an old snapshot stays until enough newer ones have been taken. By the calendar, a
-job that was paused for half a year would lose its whole history to the first prune after the pause.
+a paused job loses no snapshot, and an old snapshot stays until enough newer ones have been taken. If periods were
+counted by the calendar, a job that was paused for half a year would lose its whole history at the first prune after the
+pause.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class RetentionDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """One rule over periods of time."""
+    """One rule that keeps the newest snapshot of each of the last periods."""
 
     name: str
     """The rule's name in ``Policy``."""
@@ -134,7 +135,7 @@ def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules:
 
 
 def _why_not(one: Candidate, verified: Candidate | None, policy: Policy, rules: Sequence[_Rule]) -> Iterator[str]:
-    """Yield one reason per rule that could have kept the snapshot."""
+    """Yield, for each rule, the reason why it does not keep the snapshot."""
     yield f"not among the last {policy.keep_last}"
     for rule in rules:
         bucket = _bucket(one, rule.pattern)

@@ -45,11 +45,8 @@ def seal(value: object, *, packed: bool = False) -> bytes:
 def unseal(data: bytes, kind: type[T], *, where: str, newest_format: int, packed: bool = False) -> T:
     """Return the value that was sealed; raises SnapshotDamaged or FormatTooNew.
 
-    ``data``: the sealed bytes.
-    ``kind``: the type to decode.
-    ``where``: the record's name in errors.
-    ``newest_format``: the newest readable format.
-    ``packed``: the JSON is a zstd frame.
+    ``data``: the sealed bytes. ``kind``: the type to decode. ``where``: the record's name, for errors.
+    ``newest_format``: the newest readable format. ``packed``: whether the JSON is a zstd frame.
     """
     most = _most_in(data)
     content = data[_HEX + 1 :]

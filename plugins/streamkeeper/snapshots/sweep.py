@@ -1,8 +1,8 @@
-"""Removes snapshots that no rule keeps, and packs without references; age alone never decides.
+"""Removes snapshots that no rule keeps, and packs without references; age alone is never a reason.
 
 Records are removed before packs. A pack without a reference is first only marked, because a running capture may be
 about to reference it. A later prune removes the pack if the mark is older than the grace period and the pack still has
-no reference. A capture gives up before a grace period ends. A record that cannot be read stops a prune, because the
+no reference. A capture gives up before a grace period expires. A record that cannot be read stops a prune, because the
 record's references are unknown.
 """
 
@@ -118,7 +118,7 @@ def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: 
 
 
 def sweep(catalogue: Catalogue, plan: SweepPlan, *, now: datetime) -> None:
-    """Carry out a plan. An interrupted prune can be planned and carried out again. Raises StoreUnavailable."""
+    """Carry out a plan. After an interrupted prune, a new plan can be made and carried out. Raises StoreUnavailable."""
     for number in plan.dropped:
         _delete(catalogue, catalogue.index_key(number))
     for number in plan.dropped:
@@ -171,7 +171,9 @@ def _by_kind(series: str, keys: list[str]) -> dict[str, list[str]]:
 def _said_of(
     catalogue: Catalogue, there: dict[str, list[str]], live: set[int], now: datetime
 ) -> tuple[dict[int, str], dict[int, list[str]], set[int], list[str]]:
-    """Return pins, holds and verified numbers of the existing snapshots, and keys of records of missing ones."""
+    """Return the pins, the holds and the verified numbers of existing snapshots, and the keys of records of missing
+    snapshots.
+    """
     root = series_key(catalogue.series, "")
     numbered = [
         (key, kind, int(key.removeprefix(root).split("/")[1])) for kind in _RECORDS for key in there.get(kind, ())

@@ -23,7 +23,7 @@ class DamagedObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of reading a series back."""
+    """The result of reading back and checking a series."""
 
     snapshots: int
     """How many snapshots were read."""
@@ -75,7 +75,7 @@ def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: 
 
 
 def _check_the_rest(catalogue: Catalogue, needed: set[str]) -> Iterator[DamagedObject]:
-    """Check marks of prunes, and packs that no snapshot needs; damage to them affects no snapshot."""
+    """Check the marks of prunes, and packs that no snapshot needs. Damage to them affects no snapshot."""
     for key in catalogue.marks():
         try:
             catalogue.read_mark(key)
@@ -110,7 +110,7 @@ def _needed(snapshots: Iterable[Snapshot]) -> dict[Pack, list[Snapshot]]:
 
 
 def _chunks_in(snapshots: Iterable[Snapshot], pack: Pack) -> set[Chunk]:
-    """Return the chunks of snapshots in a pack, without the pack's position, which differs between snapshots."""
+    """Return the chunks that snapshots have in a pack, without the pack's position, which differs between snapshots."""
     found = set()
     for snapshot in snapshots:
         place = snapshot.packs.index(pack)

@@ -1,1 +1,1 @@
-"""Kinds of sources: for each kind, everything that Streamkeeper knows about it. Pure."""
+"""The kinds of sources, and all facts that Streamkeeper has about each kind. Pure."""

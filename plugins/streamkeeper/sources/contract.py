@@ -1,4 +1,4 @@
-"""The contract of a kind of source: what the check, checkpoints, operations and drivers know about it. Pure."""
+"""The contract of a kind of source: the facts that the check, checkpoints, operations and drivers use. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _WITHOUT_CASE = frozenset({"true", "false", "PERMISSIVE", "STOP_AT_DELIMITER", "
 
 
 class SourcePromise(msgspec.Struct, frozen=True, kw_only=True):
-    """The guarantee of a kind of source. ``replays``: reading the same offsets again returns the same rows.
-    ``holds_until``: the event that ends this guarantee.
+    """The guarantee of a kind of source. ``replays``: rereading the same offsets returns the same rows.
+    ``holds_until``: the event after which this guarantee no longer holds.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class OptionEffect(Enum):
     ROWS = "rows"
     """Which rows are read, or how input is divided into rows and fields."""
     VALUES = "values"
-    """How values are parsed. An option that no kind of source declares counts as one of these."""
+    """How values are parsed. An option that no kind of source declares counts as such an option."""
 
 
 class PlaceChange(Enum):
@@ -59,9 +59,9 @@ class PlaceChange(Enum):
     CAUGHT_UP = "caught-up"
     """Everything at the new place that was not read yet is verified to be read."""
     WIDENED = "widened"
-    """Everything read so far is certainly still read, with more beside it."""
+    """Everything read so far is certainly still read, and further input is read in addition."""
     OTHER = "other"
-    """Nothing shows that offsets of the old place are valid at the new one."""
+    """No evidence shows that offsets of the old place are valid at the new place."""
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -74,11 +74,13 @@ class Gap(msgspec.Struct, frozen=True):
     passed_over: bool = False
     """Whether Spark skips this input without any message."""
     again: bool = False
-    """Whether the place was deleted and created again, and Spark would continue at the old offset."""
+    """Whether the place was deleted and created anew, so that Spark would continue at the old offset of the
+    new place.
+    """
 
 
 class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a source, which was requested between two batches. None in a field: the value is unknown."""
+    """The state of a source, requested between two batches. A field that is None has an unknown value."""
 
     lag_records: int | None = None
     """Unread records."""
@@ -112,7 +114,9 @@ class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourcePosition(msgspec.Struct, frozen=True):
-    """How far a source has been read. Each kind of source has its own positions; ``NothingRead`` belongs to all."""
+    """How far a source has been read. Each kind of source has its own class of positions; ``NothingRead`` is common to
+    all kinds.
+    """
 
     @property
     def form(self) -> str:
@@ -126,7 +130,7 @@ class SourcePosition(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> frozenset[str]:
-        """The names of the places in which this is a position, such as topics."""
+        """The names of the places, such as topics, in which this position has a part."""
         return frozenset()
 
     @property
@@ -135,7 +139,7 @@ class SourcePosition(msgspec.Struct, frozen=True):
         return frozenset()
 
     def beginning(self) -> SourcePosition | None:
-        """Return the position of such a source that has read nothing; None if there is no such position."""
+        """Return the position of a source of this kind that has read nothing; None if there is no such position."""
         return None
 
     def is_same(self, other: SourcePosition) -> bool:
@@ -150,21 +154,21 @@ class SourcePosition(msgspec.Struct, frozen=True):
         return None
 
     def before(self, end: SourcePosition) -> SourcePosition:
-        """Return the part of this position from which a batch that ends at ``end`` reads something."""
+        """Return the part of this position from which a batch that reads up to ``end`` reads input."""
         return NothingRead()
 
 
 class NothingRead(SourcePosition, frozen=True, tag="nothing"):
-    """A source without an offset yet."""
+    """The position of a source that has no offset yet."""
 
     @property
     def form(self) -> str:
-        """The same for all kinds."""
+        """The same text for every kind of source."""
         return "not read yet"
 
     @property
     def is_nothing(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     def beginning(self) -> SourcePosition | None:
@@ -172,7 +176,7 @@ class NothingRead(SourcePosition, frozen=True, tag="nothing"):
         return self
 
     def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
-        """Nothing is missing."""
+        """Return a comparison in which nothing is missing."""
         return SourceReach(
             source=source, unit="files", missing=0, ahead=0, total=0, text=f"source {source}: 0 of 0 files"
         )
@@ -189,7 +193,7 @@ class ReadOther(SourcePosition, frozen=True, tag="other"):
         return f"at {self.offset}"
 
     def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
-        """Only equal offsets can be compared."""
+        """Compare the offsets; None unless they are equal."""
         if self != new:
             return None
         return SourceReach(source=source, unit="offsets", missing=0, ahead=0, total=1, text=f"source {source}: equal")
@@ -197,7 +201,7 @@ class ReadOther(SourcePosition, frozen=True, tag="other"):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SourceKind:
-    """One kind of source. The defaults are those of a kind of which nothing is known.
+    """One kind of source. The defaults are those of a kind that is not declared.
 
     The names of options are in lower case in every argument and in every field.
     """
@@ -223,7 +227,8 @@ class SourceKind:
     option_effects: Mapping[str, OptionEffect] = field(default_factory=dict)
     """Option -> what it affects."""
     option_sentences: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
-    """Option -> a sentence about the effect of its change on new rows, or its new value, in lower case -> the sentence.
+    """Option -> a sentence about the effect of its change on new rows, or a mapping from its new value (in lower case)
+    to such a sentence.
     """
     option_risks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Option -> its only safe value, in lower case, and how every other value affects rows."""
@@ -234,7 +239,9 @@ class SourceKind:
     lists_input: bool = False
     """Whether a checkpoint lists each item that was read, such as a file, instead of positions in a sequence."""
     has_identities: bool = False
-    """Whether its servers tell the identity of each of its places, which a place of the same name does not share."""
+    """Whether its servers report an identity for each place. A place that was deleted and created anew under the same
+    name has a different one.
+    """
 
     errors: SourceErrors = field(default_factory=SourceErrors)
     """How errors of its client and of its reader are recognised."""
@@ -259,7 +266,7 @@ class SourceKind:
         return {}
 
     def main_names(self, form: str) -> Mapping[str, str]:
-        """Return the second name of an option -> the name that takes precedence if both are given."""
+        """Return a mapping from the second name of an option to the name that takes precedence if both are given."""
         return {}
 
     def given_options(self, source: Source) -> dict[str, str]:
@@ -304,7 +311,7 @@ class SourceKind:
         return ""
 
     def fails_on_loss(self, source: Source) -> bool:
-        """Whether the reader itself fails if the next input is missing, so that no missing input stays unnoticed."""
+        """Whether the reader itself fails if the next input is missing, so that missing input cannot go unnoticed."""
         return False
 
     def has_offset(self, offset: str) -> bool:
@@ -336,7 +343,7 @@ class SourceKind:
         raise NotImplementedError
 
     def reads_on(self, position: SourcePosition, place: str) -> bool:
-        """Whether a source at ``place`` certainly reads everything of which ``position`` has a part."""
+        """Whether a source at ``place`` certainly still reads everything that ``position`` covers in part."""
         return False
 
     def lag(self, end: bytes, newest: bytes) -> int | None:
@@ -360,7 +367,7 @@ def count(number: int, unit: str) -> str:
 
 
 def recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
-    """Return the names of places, such as Kafka topics, that were deleted and created again.
+    """Return the names of places, such as Kafka topics, that were deleted and then created anew.
 
     ``offsets_of``: name -> id of the place to which a checkpoint's offsets belong; ``ids``: name -> its id now. A name
     without an id is left out.

@@ -21,7 +21,7 @@ from streamkeeper.sources.file_options import DEFAULTS, FILES_DEFAULTS, SECOND_N
 from streamkeeper.sources.option_sentences import FILE_OPTIONS
 
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
-"""Options that change which files a source counts as read, or as too old."""
+"""Options that change which files a source counts as read or as too old."""
 _ROWS = frozenset(
     {"filenameonly", "format", "header", "maxfileage", "modifiedafter", "modifiedbefore"}
     | {"charset", "delimiter", "encoding", "escape", "linesep", "multiline", "quote", "sep"}
@@ -37,7 +37,9 @@ _SPAN = re.compile(r"(-?\d+)([a-z]+)?")
 _SPAN_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 CLONE_OPTIONS = {"cleanSource": "off"}
-"""Without them a cleaner could remove or move files that the clone has committed."""
+"""The options that keep a clone from cleaning up. Otherwise its cleaner could delete or move the files that the clone
+has committed.
+"""
 
 
 class ReadFiles(SourcePosition, frozen=True, tag="files"):
@@ -47,7 +49,7 @@ class ReadFiles(SourcePosition, frozen=True, tag="files"):
 
     @property
     def form(self) -> str:
-        """The same for all formats."""
+        """The same text for all file formats."""
         return "files"
 
     @property
@@ -57,7 +59,7 @@ class ReadFiles(SourcePosition, frozen=True, tag="files"):
 
     @property
     def listed(self) -> frozenset[str]:
-        """The files."""
+        """The files that were read."""
         return self.files
 
     def beginning(self) -> SourcePosition | None:
@@ -65,7 +67,7 @@ class ReadFiles(SourcePosition, frozen=True, tag="files"):
         return ReadFiles(frozenset())
 
     def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
-        """Compare the files that were read."""
+        """Return how many of the files that the old checkpoint has read the new one has read too."""
         missing, total = len(self.files - new.listed), len(self.files)
         text = f"source {source}: {total - missing:,} of {count(total, 'files')}"
         ahead = len(new.listed - self.files)
@@ -77,15 +79,17 @@ class Files(SourceKind):
     """Files that appear in a directory."""
 
     def defaults(self, form: str) -> Mapping[str, str]:
-        """Those of every stream of files, and those of the format."""
+        """Return the defaults of every file stream, of every reader of files, and of the format."""
         return STREAM | FILES_DEFAULTS | DEFAULTS.get(form, {})
 
     def main_names(self, form: str) -> Mapping[str, str]:
-        """The second names of a format's options."""
+        """Return the second names of the format's options, each with its main name."""
         return SECOND_NAMES.get(form, {})
 
     def asks_the_checkpoint(self, before: Source, after: Source) -> bool:
-        """Whether another path could be read without a miss: each unread file there must be new enough to be read."""
+        """Whether the path has changed and no option changes which files count as read or as too old. The checkpoint
+        then shows whether every unread file at the new path is new enough to be read.
+        """
         return before.location != after.location and not _OWN_WAY_OF_LISTING & after.options.keys()
 
     def shares_items(self, one: Source, other: Source) -> bool:
@@ -94,12 +98,12 @@ class Files(SourceKind):
         return first.startswith(second) or second.startswith(first)
 
     def cleaner(self, source: Source) -> str:
-        """The value of ``cleanSource``."""
+        """Return the value of ``cleanSource``; empty for ``off``."""
         chosen = source.options.get("cleansource", "").lower()
         return "" if chosen == "off" else chosen
 
     def has_offset(self, offset: str) -> bool:
-        """Whether it is a number in the log of the files that were read."""
+        """Whether the offset is a number in the log of the files that were read."""
         return log_offset(offset) is not None
 
 

@@ -28,7 +28,7 @@ _CLIENTS = "kafka."
 _START = b"\0v1\n"
 _MOST_PARTITIONS = 3
 _LISTED = "assign"
-"""The option with a list of partitions; the others select topics with all their partitions."""
+"""The option that lists single partitions; the other options select topics with all their partitions."""
 _TOPICS = ("subscribe", "subscribepattern", _LISTED)
 
 STEADY_S = 600.0
@@ -50,12 +50,14 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
 
     @property
     def form(self) -> str:
-        """The same for all topics."""
+        """The same text for all topics."""
         return "Kafka"
 
     @property
     def known(self) -> dict[str, dict[int, int]]:
-        """Topic -> partition -> offset, without -1 and -2: the newest or oldest offset at the time of reading."""
+        """Topic -> partition -> offset, without the offsets -1 and -2, which mean the newest and the oldest offset at
+        the time of reading.
+        """
         return {
             topic: {int(partition): offset for partition, offset in partitions.items() if offset >= 0}
             for topic, partitions in self.offsets.items()
@@ -63,7 +65,7 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
 
     @property
     def places(self) -> frozenset[str]:
-        """The topics."""
+        """The topics that have an offset of their own."""
         return frozenset(topic for topic, partitions in self.known.items() if partitions)
 
     def beginning(self) -> SourcePosition | None:
@@ -71,7 +73,7 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
         return ReadTopics({})
 
     def is_same(self, other: SourcePosition) -> bool:
-        """Whether the offsets are equal: the start does not count."""
+        """Whether the offsets are equal, regardless of where the source started."""
         return isinstance(other, ReadTopics) and self.offsets == other.offsets
 
     def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
@@ -98,7 +100,7 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
         return SourceReach(source=source, unit="records", missing=missing, ahead=ahead, total=total, text=line)
 
     def before(self, end: SourcePosition) -> SourcePosition:
-        """Return the first offset of each partition of which a batch reads a record."""
+        """Return, for each partition from which the batch that ends at ``end`` reads a record, the first offset."""
         ends = end.known if isinstance(end, ReadTopics) else {}
         found = {}
         for topic, partitions in self.known.items():
@@ -118,11 +120,13 @@ class Kafka(SourceKind):
     """Topics of a cluster of brokers. The location of a source is ``topics@brokers``."""
 
     def effect_of(self, option: str) -> OptionEffect | None:
-        """Options of the clients count as upkeep, except for those that are declared otherwise."""
+        """Return what a change of this option affects. An option of Kafka's clients counts as upkeep unless it is
+        declared otherwise.
+        """
         return self.option_effects.get(option, OptionEffect.UPKEEP if option.startswith(_CLIENTS) else None)
 
     def defaults(self, form: str) -> Mapping[str, str]:
-        """The same for all formats."""
+        """Return the same defaults for all formats."""
         return {"includeheaders": "false", "kafka.isolation.level": "read_uncommitted"}
 
     def location(self, options: Mapping[str, str]) -> str:
@@ -133,12 +137,12 @@ class Kafka(SourceKind):
         return f"{topics}@{options.get(_BROKERS, '')}"
 
     def place(self, source: Source) -> str:
-        """Return the topics: the brokers' addresses may change without another cluster."""
+        """Return only the topics, because the brokers' addresses may change although the cluster stays the same."""
         topics, separator, _ = source.location.rpartition("@")
         return topics if separator else source.location
 
     def place_change(self, before: Source, after: Source) -> PlaceChange:
-        """The same topics at another address of the same cluster keep their offsets."""
+        """Compare the places. The same topics at another address of the same cluster keep their offsets."""
         was, now = self.place(before), self.place(after)
         if was != now and after.catches_up:
             return PlaceChange.FIXED if now.startswith(_LISTED) else PlaceChange.RENAMED
@@ -147,16 +151,18 @@ class Kafka(SourceKind):
         return super().place_change(before, after)
 
     def asks_the_checkpoint(self, before: Source, after: Source) -> bool:
-        """Whether the names of the topics leave open if every partition is still read that has been read so far."""
+        """Whether the brokers are the same, and the names of the topics do not show that every topic read so far is
+        still read.
+        """
         was, now = self.place(before), self.place(after)
         return _brokers(before) == _brokers(after) and was != now and not _keeps_topics(was, now)
 
     def fails_on_loss(self, source: Source) -> bool:
-        """Unless the option is off that lets Spark fail on data loss."""
+        """Whether the option ``failOnDataLoss``, which makes Spark fail when data is lost, is on."""
         return source.options.get("failondataloss", "true").lower() != "false"
 
     def has_offset(self, offset: str) -> bool:
-        """Whether it is a mapping of topics to positions in partitions."""
+        """Whether the offset is a mapping of topics to positions in partitions."""
         return self.offset_line(offset) is not None
 
     def offset_line(self, offset: str) -> str | None:
@@ -193,12 +199,12 @@ class Kafka(SourceKind):
         return _START + offset.encode()
 
     def reads_on(self, position: SourcePosition, place: str) -> bool:
-        """Whether a subscription covers every partition that has a position."""
+        """Whether the subscription ``place`` covers every partition for which the position has an offset."""
         known = position.known if isinstance(position, ReadTopics) else {}
         return bool(known) and all(reads(place, topic, set(partitions)) for topic, partitions in known.items())
 
     def lag(self, end: bytes, newest: bytes) -> int | None:
-        """Return the records after the batch, summed over the partitions that it covers."""
+        """Return the number of records after the batch, summed over the partitions of its end offset."""
         try:
             ends, there = _POSITIONS.decode(end), _POSITIONS.decode(newest)
         except msgspec.DecodeError:
@@ -278,7 +284,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
-    """How a source reads Kafka."""
+    """The topics and client options with which a source reads Kafka."""
 
     clients: dict[str, str]
     """The options of its Kafka clients. They contain secrets and must not be stored."""
@@ -287,7 +293,7 @@ class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str = ""
     """The regular expression for the names of its topics, or empty."""
     passes_over: bool = False
-    """Whether Spark continues with the oldest existing record if the next records are gone."""
+    """Whether Spark continues with the oldest existing record if the next records are missing."""
 
     def reads(self, topic: str) -> bool:
         """Whether the source subscribes to a topic."""
@@ -295,7 +301,7 @@ class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
-    """Return how a source reads Kafka, from its options. Upper and lower case in the options' names are the same."""
+    """Return how a source reads Kafka, from its options. The case of the options' names does not matter."""
     lowered = {key.lower(): value for key, value in options.items()}
     assigned = json.loads(lowered.get("assign", "{}"))
     listed = [topic.strip() for topic in lowered.get("subscribe", "").split(",") if topic.strip()]
@@ -355,7 +361,7 @@ def subscribed_topics(named: str) -> frozenset[str] | None:
 def reads(named: str, topic: str, partitions: Collection[int] | None = None) -> bool:
     """Whether a source with the place ``named`` certainly reads these partitions of ``topic``.
 
-    If ``partitions`` is None, all partitions that the topic has or will get are meant.
+    If ``partitions`` is None, the answer is about all partitions that the topic has or will get.
     """
     way, _, rest = named.partition(" ")
     try:
@@ -377,7 +383,7 @@ def _brokers(source: Source) -> str:
 
 
 def _keeps_topics(before: str, after: str) -> bool:
-    """Whether, by the names of the topics alone, every topic read so far is still read."""
+    """Whether the names of the topics show, without further information, that every topic read so far is still read."""
     topics = subscribed_topics(before)
     return topics is not None and all(reads(after, topic) for topic in topics)
 

@@ -64,7 +64,7 @@ _ANY_PLACES = frozenset[str]().union(*(kind.place_options for kind in REPLAYED))
 def source_of(kind: str) -> SourceKind:
     """Return a kind of source by its name in a manifest, or by the name of a format.
 
-    Of a kind that is not declared, nothing is known but its name.
+    For a kind that is not declared, the result contains nothing but the name.
     """
     return _KINDS.get(kind) or SourceKind(name=kind)
 
@@ -78,7 +78,7 @@ def promise_of(kind: str) -> SourcePromise:
 
 
 def check_sources(manifests: Iterable[Manifest]) -> None:
-    """Raise Unsupported, which names the query, if a query has a source without a guarantee."""
+    """Raise Unsupported if a query has no source, or a source without a guarantee. The error names the query."""
     for manifest in manifests:
         if not manifest.sources:
             raise Unsupported(f"no streaming source was found in query {manifest.query}", hint=READ_FROM)
@@ -142,7 +142,7 @@ def asks_the_checkpoint(before: Source, after: Source) -> bool:
 def effect_of_option(kind: str, option: str) -> OptionEffect:
     """Return what a changed option of a source affects.
 
-    A reader ignores the options of other kinds. Such an option counts as what it is for the kind that has it.
+    A reader ignores the options of other kinds. Such an option counts as it does for the kind that has the option.
     """
     for each in (source_of(kind), *REPLAYED):
         if effect := each.effect_of(option):
@@ -167,7 +167,7 @@ def clone_confs() -> dict[str, str]:
 
 
 def connectors_hint(error: str) -> str:
-    """Return the remedy if Spark's error says that the reader of a source is missing; empty for other errors."""
+    """Return the remedy if Spark's error means that the reader of a source is missing; empty for other errors."""
     missing = (kind for kind in REPLAYED if f"Failed to find data source: {kind.name}" in error)
     return next((kind.connectors_hint for kind in missing), "")
 
@@ -178,8 +178,8 @@ def connector_folders() -> tuple[str, ...]:
 
 
 def kind_of_offset(offset: str) -> SourceKind | None:
-    """Return the kind of source that writes offsets of this form into a checkpoint; None for a missing offset, and for
-    an offset of a kind that is not declared.
+    """Return the kind of source that writes offsets of this form into a checkpoint. Return None for a missing offset,
+    or for an offset of a kind that is not declared.
     """
     return next((kind for kind in REPLAYED if kind.has_offset(offset)), None)
 
@@ -246,6 +246,8 @@ def lag_of(end: bytes, newest: bytes) -> int | None:
 
 
 def reported_lag(metrics: Mapping[str, str]) -> float | None:
-    """Return how many items a source had beyond a batch, from the source's own metrics; None if they do not tell."""
+    """Return how many items a source had beyond a batch, from the source's own metrics; None if they do not
+    report it.
+    """
     lags = (float(metrics[kind.lag_metric]) for kind in REPLAYED if kind.lag_metric in metrics)
     return next(lags, None)

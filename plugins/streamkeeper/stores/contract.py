@@ -42,10 +42,10 @@ class Store(ABC):
     @abstractmethod
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
         """Yield the keys below the folder ``prefix`` (which ends with ``/``), in order; with ``after``, a full key,
-        only the keys greater than ``after``.
+        yield only the keys greater than ``after``.
 
         Keys are in byte order, with one exception. If a folder's name is a sibling's name plus a suffix that begins
-        with ``-`` or ``.`` (``a-b/`` beside ``a/``), the order of the two folders depends on the server. Therefore use
+        with ``-`` or ``.`` (``a-b/`` next to ``a/``), the order of the two folders depends on the server. Therefore use
         ``after`` only within one flat folder.
         """
 
@@ -84,9 +84,9 @@ class Store(ABC):
             )
 
     def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:
-        """Remove the unlisted leftovers of killed writers below the folder ``prefix``; return how many there were.
+        """Remove the unlisted leftovers of killed writers below the folder ``prefix``; return how many were removed.
 
-        Only leftovers older than ``older_than_s`` seconds are removed, because a younger one may belong to an active
-        writer. A store whose writers leave no such files removes none.
+        Only leftovers older than ``older_than_s`` seconds are removed, because a younger leftover may belong to an
+        active writer. A store whose writers leave no such files removes none.
         """
         return 0

@@ -139,7 +139,9 @@ class LocalStore(Store):
 
     @contextmanager
     def _finished_file(self, path: str, value: bytes) -> Iterator[str]:
-        """Yield an unlisted file next to ``path`` that has ``value`` synced to disk; remove it if it was not used."""
+        """Yield an unlisted file next to ``path`` whose content ``value`` is synced to disk. The file is removed
+        afterwards if it was not used.
+        """
         folder = os.path.dirname(path)
         made = self._make_folder(folder)
         unlisted = os.path.join(folder, f".{uuid.uuid4().hex}")
@@ -173,7 +175,9 @@ class LocalStore(Store):
 
     @contextmanager
     def _told(self, operation: str, key: str) -> Iterator[None]:
-        """Report an OSError in one line with the operation and the path."""
+        """Translate an OSError in the body of the ``with`` statement into an error of the store contract, in one line
+        with the operation and the path or key.
+        """
         try:
             yield
         except (NotADirectoryError, IsADirectoryError) as error:
@@ -209,8 +213,8 @@ def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
 
 
 def _take_away(file: str, folders: tuple[str, ...]) -> None:
-    """Remove a file that did not fit on the disk, and the folders made for it, because an empty folder would be listed
-    as a job.
+    """Remove a file that did not fit on the disk, and the folders that were made for it. An empty folder would
+    otherwise be listed as a job.
     """
     with suppress(OSError):
         os.unlink(file)

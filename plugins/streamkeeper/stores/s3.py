@@ -129,7 +129,9 @@ class S3Store(Store):
 
     @contextmanager
     def _told(self, operation: str, key: str) -> Iterator[None]:
-        """Translate a client's error into the contract's, in one line with the operation and the key."""
+        """Translate a client's error in the body of the ``with`` statement into an error of the store contract, in one
+        line with the operation and the key.
+        """
         try:
             yield
         except ClientError as error:
@@ -152,11 +154,11 @@ class S3Store(Store):
 
 
 class _PastTheEnd(Exception):
-    """A range starts at or after the end of the value."""
+    """Raised if a range starts at or after the end of the value."""
 
 
 def _status(error: ClientError) -> tuple[int, int]:
-    """Return an error's HTTP status, and the number of retries that the client made before it."""
+    """Return an error's HTTP status, and the number of retries that the client made before the error."""
     metadata = error.response.get("ResponseMetadata", {})
     return int(metadata.get("HTTPStatusCode", 0)), int(metadata.get("RetryAttempts", 0))
 
@@ -183,7 +185,7 @@ def connect(what: str) -> Any:
 
 
 def _send_at_once(params: dict[str, Any], **_: object) -> None:
-    """Remove ``Expect: 100-continue``. Values are small, and the header adds a round trip, and waits of a second while
-    several writers compete for a key.
+    """Remove ``Expect: 100-continue``. Values are small, so the header only adds a round trip, and waits of a second
+    while several writers compete for a key.
     """
     params["headers"].pop("Expect", None)

@@ -1,9 +1,12 @@
-"""Failpoints: named points at which a crash test kills a process. An unused one costs two look-ups in the environment.
+"""Failpoints: named points at which a crash test kills a process. A point that is not in use costs two look-ups in the
+environment.
 
 ``STREAMKEEPER_CRASH=one,other:3`` kills this process with SIGKILL when it reaches the point ``one`` the first time, or
 ``other`` the third time. ``STREAMKEEPER_CRASH_SIGNAL=SIGSTOP`` freezes the process there instead.
-With ``STREAMKEEPER_CRASH_ONCE=path`` a point acts only if the file ``path-one`` can be created, so that a re-run passes
-it. With ``STREAMKEEPER_CRASH_TRACE=path`` the process appends the name of each point that it reaches to that file.
+
+With ``STREAMKEEPER_CRASH_ONCE=path``, a point acts only if the file ``path-one`` can be created, so that a rerun passes
+the point. With ``STREAMKEEPER_CRASH_TRACE=path``, the process appends the name of each point that it reaches to that
+file.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _RPC, _HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
 _RPC_PORT, _HTTP_PORT = 8020, 9870
 ANY_HOST = ("0.0.0.0", "")
-"""The hosts of an address on which a server listens that name no host to connect to."""
+"""The hosts in a listening address that stand for all interfaces, and so name no host to connect to."""
 
 
 def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """The secrets that this process masks in its errors, before it shortens a text or joins its lines.
 
-A secret can no longer be recognised after that: shortening may leave half of it, and joining may remove a blank.
+After such a change a secret could no longer be recognised: shortening may leave half of it, and joining may remove a
+blank.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _OLDEST = 17
 
 
 def find_java(environ: Mapping[str, str]) -> str:
-    """Return the path of the java that Spark's own scripts would run; raises PermanentError if there is none."""
+    """Return the path of the java that Spark's own scripts would run; raises PermanentError if java is not found."""
     home = environ.get("JAVA_HOME")
     path = str(Path(home) / "bin") if home else environ.get("PATH", "")
     found = shutil.which("java", path=path)
@@ -26,7 +26,8 @@ def find_java(environ: Mapping[str, str]) -> str:
 
 
 def check_java(environ: Mapping[str, str]) -> None:
-    """Raise PermanentError if Java is missing, does not run, or is too old for Spark; takes a tenth of a second.
+    """Raise PermanentError if Java is missing, does not run, or is too old for Spark. The check takes a tenth of a
+    second.
 
     A Java whose version cannot be read is accepted.
     """

@@ -1,6 +1,6 @@
 """The number of processes that Linux has killed for lack of memory in this process's control group (cgroup).
 
-It explains a SIGKILL, which gives no reason itself.
+The number explains a SIGKILL, which reports no reason itself.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def _count(file: Path) -> int | None:
 class RecentKills:
     """The out-of-memory kills of the last seconds in this process's control group.
 
-    An older kill does not explain the end of a process, because other processes may share the control group. Call
-    ``look`` at least every 10 s while the observed process lives: a kill then counts for 10 to 20 s. ``count`` reads
-    the kernel's count; ``clock`` returns seconds.
+    An older kill does not explain why a process terminated, because other processes may share the control group. Call
+    ``look`` at least every 10 s while the observed process is running: a kill then counts for 10 to 20 s. ``count``
+    reads the kernel's count; ``clock`` returns seconds.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RecentKills:
         return self._before is not None and now is not None and now > self._before
 
     def explain(self, code: int | None) -> bool:
-        """Whether a lack of memory explains that a process has just ended with ``code``.
+        """Whether a lack of memory explains that a process has just exited with ``code``.
 
         It does if ``code`` means SIGKILL and the kernel has recently killed a process of the group for lack of memory.
         """

@@ -34,7 +34,7 @@ class JobSample(msgspec.Struct, frozen=True, kw_only=True):
     release: str = ""
     """The current release."""
     serving: bool | None = None
-    """Whether a driver is known to run it; None if that was not observed."""
+    """Whether a driver was observed to run it; None if that was not observed."""
     status: DriverStatus | None = None
     """The driver's status; None if unknown."""
     backups: dict[str, BackupLook] = {}
@@ -49,18 +49,18 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     symptoms: tuple[Symptom, ...] = ()
     """The symptoms of the last pass of the watch."""
     watch_pass: float | None = None
-    """When the watch last finished a pass, seconds since 1970; None if it never did."""
+    """When the watch last finished a pass, in seconds since 1970; None if it has never finished one."""
     store_up: bool | None = None
-    """Whether the store answers; None if it was not asked."""
+    """Whether the store answers; None if it was not queried."""
 
 
 def _measured(figure: Figure) -> Figure:
-    """Return the figure without a value for a query that has committed no batch since its driver started."""
+    """Return ``figure``, but with None for a query that has committed no batch since its driver started."""
     return lambda query: figure(query) if query.signals.batch >= 0 else None
 
 
 def _lag(kind: str) -> Figure:
-    """Return the figure that sums ``kind`` over the sources that report it."""
+    """Return a figure that sums the field ``kind`` over the query's sources that report it."""
 
     def found(query: QueryStatus) -> float | None:
         values = [each for source in query.signals.sources if (each := getattr(source, kind)) is not None]
@@ -221,7 +221,7 @@ def _of_jobs(jobs: Sequence[JobSample]) -> Iterator[Metric]:
 
 
 def _single(name: str, help: str, value: float | None) -> Iterator[Metric]:
-    """Yield a metric without labels; an unknown value yields none, so that ``absent()`` detects it."""
+    """Yield a metric without labels. For an unknown value yield no metric, so that ``absent()`` detects it."""
     if value is not None:
         yield GaugeMetricFamily(_PREFIX + name, help, value=value)
 

@@ -1,7 +1,7 @@
 """Files and folders that only their owner may read, whatever the umask: stores, logs, bundles, scratch, checkpoints.
 
-Each file gets its mode at creation. No process's umask is changed: in a driver it applies to the job's outputs, which
-others may read, and in Airflow's processes to files of other threads.
+Each file gets its mode at creation. No process's umask is changed, because it would also affect other files: in a
+driver the job's outputs, which others may read, and in Airflow's processes the files of other threads.
 """
 
 from __future__ import annotations

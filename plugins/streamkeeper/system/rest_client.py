@@ -59,14 +59,14 @@ class Refusal:
 
 
 class RestClient:
-    """Sends requests, and raises one of the errors below for each that fails. Threads may share it.
+    """Sends requests, and raises one of the errors below for each request that fails. Threads may share it.
 
-    - ``unavailable``, a TemporaryError: the server does not answer in time, breaks off its answer, answers something
-      unreadable, has too many requests (429), or fails (500 and above).
+    - ``unavailable``, a TemporaryError: the server does not answer in time, breaks off its answer, sends an
+      unreadable answer, has too many requests (429), or fails (500 and above).
     - NotFound: the server does not have the object (404).
     - PermanentError: the server refuses for any other reason, such as missing rights (401, 403).
 
-    A GET whose connection is refused or closed, but not one that times out, is tried three times. No other request is
+    A GET is tried three times if its connection is refused or closed, but not if it times out. No other request is
     repeated. Redirections and the content of an answer count as parts of the request. Proxies and passwords of the
     environment are not used.
     """
@@ -199,7 +199,7 @@ class RestClient:
 
 
 def _tried(request: Callable[[], requests.Response], pauses_s: Iterable[float]) -> requests.Response:
-    """Send a request, and again after each pause, if its connection is refused or closed."""
+    """Send a request. If its connection is refused or closed, retry it after each pause."""
     for pause_s in pauses_s:
         try:
             return request()
@@ -211,7 +211,7 @@ def _tried(request: Callable[[], requests.Response], pauses_s: Iterable[float]) 
 
 
 def _noting(content: Iterable[bytes], broken: list[OSError]) -> Iterator[bytes]:
-    """Yield the content and note its own errors, which the client would mistake for connection errors."""
+    """Yield the content, and record the content's own errors, which the client would mistake for connection errors."""
     try:
         yield from content
     except OSError as error:
@@ -220,7 +220,7 @@ def _noting(content: Iterable[bytes], broken: list[OSError]) -> Iterator[bytes]:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a request failed, as a phrase; of an error of the operating system, its own message."""
+    """Return why a request failed, as a phrase; for an error of the operating system, its own message."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, requests.Timeout | TimeoutError):

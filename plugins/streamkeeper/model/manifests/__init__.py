@@ -1,1 +1,1 @@
-"""What a release declares and a check compares: manifests, params, findings."""
+"""The declarations of a release and the values that a check compares: manifests, params, findings."""

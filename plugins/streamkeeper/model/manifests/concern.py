@@ -1,4 +1,6 @@
-"""The subject of a finding, from which a query's transition is chosen, independent of the rule."""
+"""The subject of a finding, independent of its rule. A query's transition is chosen from the subjects of
+its findings.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from streamkeeper.model.manifests.finding import Finding, Severity
 
 
 class Concern(Enum):
-    """The part that a change or damage affects."""
+    """The part that a change or damage affects, which is the subject of a finding."""
 
     OTHER_SOURCES = "other-sources"
     """The set of sources: the progress in the old sources does not apply to the new ones."""
@@ -20,7 +22,7 @@ class Concern(Enum):
     OUTPUT = "output"
     """Whether an output accepts the rows."""
     CHECKPOINT = "checkpoint"
-    """The files of the current checkpoint version, or the input that its open batch must read again."""
+    """The files of the current checkpoint version, or the input that a replay of its open batch needs."""
     RECORD = "record"
     """The place and the owner of the current checkpoint version."""
     SINK_AHEAD = "sink-ahead"
@@ -38,7 +40,7 @@ class Concern(Enum):
 
 
 OF_SOURCES = frozenset({Concern.OFFSETS, Concern.OTHER_SOURCES})
-"""After a change of one of these, offsets cannot be carried over to a new checkpoint version."""
+"""After a change of one of these concerns, offsets cannot be carried over to a new checkpoint version."""
 
 _OF_RULE = {
     "checkpoint-elsewhere": Concern.RECORD,
@@ -80,7 +82,7 @@ _OF_PLACE = {"rehearsal": Concern.REHEARSAL, "source": Concern.OFFSETS}
 def concern_of(finding: Finding) -> Concern:
     """Return the concern of a finding. The first of these that has a concern decides: the rule, its family, the place.
 
-    A finding for which none decides has the concern QUERY, or UNEXPLAINED for the rule ``unexplained-difference``. The
+    If none of them has a concern, the result is QUERY, or UNEXPLAINED for the rule ``unexplained-difference``. The
     concern is derived and not stored, because recorded findings of older versions have no such field.
     """
     place = next((concern for place, concern in _OF_PLACE.items() if finding.where.startswith(place)), None)
@@ -99,8 +101,10 @@ def reads_other_sources(finding: Finding) -> bool:
 
 
 def is_carried_over(finding: Finding, *, keeps_state: bool) -> bool:
-    """Whether an opaque finding is about something that a handoff keeps: the last batch and the offsets, the output, or
-    the computation of a query without state. ``keeps_state``: whether the query has state, which a handoff gives up.
+    """Whether an opaque finding is about something that a handoff keeps.
+
+    A handoff keeps the last batch and the offsets, the output, and the computation of a query without state.
+    ``keeps_state``: whether the query has state, which a handoff gives up.
     """
     concern = concern_of(finding)
     if finding.severity is not Severity.OPAQUE or concern is Concern.REHEARSAL:

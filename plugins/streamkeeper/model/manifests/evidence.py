@@ -31,7 +31,7 @@ class Look(StrEnum):
     REHEARSAL = "rehearsal"
     """A run of the last batch on a clone."""
     STATE = "state"
-    """Facts that were read from the state itself; they are stored in the manifests."""
+    """Facts that were read from the state itself. The manifests store them."""
 
 
 class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rehearsal(self) -> str:
-        """The result of the rehearsal, or why it was skipped; empty if there was no batch to repeat."""
+        """The result of the rehearsal, or why it was skipped; empty if there was no batch to rerun."""
         why = self.not_looked.get(Look.REHEARSAL, "")
         return f"not rehearsed: {why}" if why else self.rehearsed
 

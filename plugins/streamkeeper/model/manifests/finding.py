@@ -54,24 +54,24 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     reference: Structure = ""
     """The measurement or the documentation behind the rule."""
     effect: str = ""
-    """The effect of a RESUME despite the finding; empty in findings of older versions."""
+    """What happens if the query resumes (RESUME) despite the finding; empty in findings of older versions."""
     line: str = ""
-    """``file:line`` of the candidate's changed expression or function; empty if unknown."""
+    """The ``file:line`` of the changed expression or function in the candidate; empty if unknown."""
     unconditional: bool = False
-    """Whether the effect also holds for a query that fails, for instance because the effect is that failure."""
+    """Whether the effect also occurs for a query that fails, for instance because the effect is that failure."""
 
 
 class Switch(Enum):
-    """Whether a deploy can bring a query with the verdict SWITCH to a new checkpoint version. From the mildest to the
+    """Whether a deploy can bring a query with the verdict SWITCH to a new checkpoint version, from the mildest to the
     strictest.
     """
 
     POSSIBLE = "possible"
-    """It can, and nothing is lost; also for any other verdict."""
+    """The deploy can do so without any loss. This is also the value for any other verdict."""
     WITHOUT_STATE = "without-state"
-    """Only if the request accepts the loss of the query's state."""
+    """The deploy can do so only if the request accepts the loss of the query's state."""
     IMPOSSIBLE = "impossible"
-    """The deploy is refused."""
+    """The deploy cannot do so, and is refused."""
 
 
 class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):

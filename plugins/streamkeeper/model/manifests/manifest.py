@@ -12,15 +12,15 @@ from streamkeeper.model.redaction import Structure, Text
 FORMAT = 3
 """The format of manifests. Manifests of older formats lack parts.
 
-In 1 operators have no ``StateColumn``s, ``rows`` and ``shape``, and watermarks are text only. In 2 expressions and
-structures lack the parts that Spark's own JSON of a plan leaves out.
+In format 1, operators have no ``StateColumn``s, ``rows`` and ``shape``, and watermarks are text only. In format 2,
+expressions and structures lack the parts that Spark's own JSON of a plan leaves out.
 """
 
 DIGESTS = 2
 """The version of the definition of digests.
 
-In 1 digests of code depended on copies of names and on the form of annotations, and digests of plans on the location
-of the bundle's files.
+In version 1, digests of code depended on copies of names and on the form of annotations, and digests of plans depended
+on the location of the bundle's files.
 """
 
 BUNDLE = "<bundle>"
@@ -34,7 +34,7 @@ SINK_FUNCTION = "sink/"
 """The places in ``Manifest.functions``: in or below a stateful operator, above all of them, or in the sink."""
 
 UNREADABLE = "unreadable:"
-"""The prefix of a digest in ``Manifest.functions`` that does not cover all dependencies of the function."""
+"""The prefix of a digest in ``Manifest.functions`` that does not cover everything on which the function depends."""
 LOCAL_NAMES = "names 1:"
 """The prefix of a digest in ``Manifest.essentials`` that ignores the names of local variables.
 
@@ -59,19 +59,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     kind: Structure
     """The kind of source, as ``sources.known_sources`` names it."""
     location: str
-    """The place that the source reads; a change alone does not change the query."""
+    """The place that the source reads. A change of the location does not by itself change the query."""
     options: dict[str, str]
     """The options that change what the source reads."""
     limits: dict[str, str]
-    """The rate limits; a change alone does not change the query."""
+    """The rate limits. A change of the limits does not by itself change the query."""
     schema: str
     """Its schema, one column per line."""
     name: str | None = None
     """Name of a named source; None otherwise."""
     catches_up: bool = False
-    """Whether it was verified that the source at a new place reads all that the checkpoint has not read.
+    """Whether it was verified that the source at a new place reads everything that the checkpoint has not read.
 
-    This means every file there that the checkpoint lacks, or every partition from its position in the checkpoint.
+    For files, this means every file at that place that the checkpoint lacks; for partitions, every partition from its
+    position in the checkpoint.
     """
 
 
@@ -79,13 +80,13 @@ class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
     """One column of a state's key or value."""
 
     meaning: str
-    """The column's value as an expression over the sources' columns, independent of renames between."""
+    """The column's value as an expression over the sources' columns. Renames in between do not affect it."""
     type: Structure
     """The column's type in the state, with ``not null`` where that applies."""
     name: str = ""
-    """The column's name, only if code that no plan shows reads the column by name."""
+    """The column's name, recorded only if code that no plan shows reads the column by name."""
     may_hold_null: bool = True
-    """False once the state itself was verified to contain no null."""
+    """Whether the column may contain null; False once the state itself was verified to contain no null."""
     functions: tuple[Structure, ...] | None = None
     """For a column of the output, the names in ``Manifest.functions`` that compute it, in the expression's order.
 
@@ -117,13 +118,13 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     resolved: bool = False
     """Whether ``key_columns``, ``values``, ``rows`` and ``shape`` are complete."""
     unknown: tuple[Structure, ...] = ()
-    """Classes of Spark in those four fields that Streamkeeper does not know."""
+    """Spark's classes in those four fields that Streamkeeper does not recognise."""
     may_have_evicted: bool = True
-    """Whether the operator may have removed state; False once all state that it ever had was verified to exist."""
+    """Whether the operator may have removed state; False once it was verified that no state was ever removed."""
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a query waits for late rows; ``column`` is the expression of the event-time column."""
+    """The time that a query waits for late rows; ``column`` is the expression of the event-time column."""
 
     column: str
     delay_ms: int
@@ -142,7 +143,9 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
     """For a table, the server and schema in its URL, in addition to ``output``; None if not recorded."""
 
     def same_place(self, other: SinkDescription) -> bool:
-        """Whether both descriptions name the same output; ``server`` is only compared if both record a server."""
+        """Whether both descriptions name the same output; the servers are compared only if both descriptions record
+        one.
+        """
         known = None not in (self.server, other.server)
         same = (self.kind, self.output) == (other.kind, other.output)
         return same and (not known or self.server == other.server)
@@ -160,14 +163,14 @@ IMPORT = " (import)"
 """The suffix of the name of a part that is the effect of importing a module."""
 
 MOST_PARTS = 400
-"""The most parts per function that a manifest contains: the first ones by name."""
+"""The largest number of parts per function that a manifest contains; these are the first ones by name."""
 
 
 class CodePart(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of the job's code that a function reaches: a function, a class's header, a value, a file."""
+    """A piece of the job's code that a function reaches: a function, a class's header, a value, or a file."""
 
     digest: Structure
-    """The digest of this piece only, without its dependencies."""
+    """The digest of only this piece, without its dependencies."""
     text: str = ""
     """The text of the piece without comments, docstrings and secrets; empty if too long or unknown."""
     place: str = ""
@@ -175,7 +178,7 @@ class CodePart(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[int, ...] = ()
     """For each line of ``text``, its line number in the file."""
     beside: bool = False
-    """Whether the part is a file or the effect of an import, which is reported only if no other part differs."""
+    """Whether the part is a file or the effect of an import. Such a part is reported only if no other part differs."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +211,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     functions: dict[str, Structure]
     """Place, number and name of a function -> its digest."""
     carried: tuple[Structure, ...] = ()
-    """Functions below deduplications only whose results are in no state."""
+    """Functions that are only below deduplications and whose results are in no state."""
     delays: tuple[Watermark, ...] = ()
     """``watermarks`` in a form for rules."""
     columns: tuple[StateColumn, ...] = ()
@@ -224,9 +227,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     output_shape: tuple[str, ...] | None = None
     """Joins, unions, generators and Python through which the output's rows pass; None if unknown."""
     sink_columns: tuple[Structure, ...] | None = None
-    """Output columns that the sink's functions may use as a key, route or unit; None if any, or unknown."""
+    """Output columns that the sink's functions may use as a key, route or unit; None if they may use any, or if
+    unknown.
+    """
     sink_reads: dict[Structure, str] = {}
-    """Columns that the sink's functions certainly read from their batch -> ``file:line``, empty outside the bundle."""
+    """Columns that the sink's functions certainly read from their batch -> ``file:line``, which is empty outside the
+    bundle.
+    """
     written: dict[Text, str] = {}
     """Expression, or name in ``functions`` -> its ``file:line`` in the bundle.
 
@@ -235,7 +242,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     digests: int = 1
     """The definition (``DIGESTS``) of this manifest's digests."""
     bundle: str = ""
-    """The location of the bundle whose files the plan reads, written ``BUNDLE`` in expressions; empty without any."""
+    """The location of the bundle whose files the plan reads. Expressions contain ``BUNDLE`` instead of it; empty if the
+    plan reads no such files.
+    """
     parts: dict[str, CodePart] = {}
     """Name -> piece of the job's code."""
     reached: dict[str, tuple[Structure, ...]] = {}
@@ -244,14 +253,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     Digests decide whether code has changed; parts only show where.
     """
     essentials: dict[str, Structure] = {}
-    """Name in ``functions`` -> digest that ignores a provably irrelevant detail; absent without such a detail.
+    """Name in ``functions`` -> digest that ignores a provably irrelevant detail. A function without such a detail is
+    absent.
 
     The detail is the order of rows, or (with ``LOCAL_NAMES``) the names of a function's local variables.
     """
     rewritten: dict[str, Structure] = {}
     """Name in ``functions`` -> digest of the function's effect, however the function is written (``REWRITTEN``).
 
-    Absent where code may depend on how the function is written.
+    A function is absent if code may depend on how the function is written.
     """
 
 

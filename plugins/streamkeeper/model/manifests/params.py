@@ -1,4 +1,4 @@
-"""A job's params: the job declares each with a type, and values are checked before a driver is started."""
+"""A job's params. The job declares each param with a type, and the values are checked before a driver is started."""
 
 from __future__ import annotations
 

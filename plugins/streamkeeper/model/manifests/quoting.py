@@ -1,4 +1,4 @@
-"""How a manifest's texts quote names of columns, in the lines of a schema and in expressions."""
+"""Quotes names of columns in a manifest's texts: in the lines of a schema and in expressions."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """One hash over the whole environment."""
     archive: str = ""
-    """Name, by hash, of the archive with the executors' environment; empty if each executor has its own."""
+    """Name, by hash, of the archive with the executors' environment; empty if each executor has its own environment."""
 
 
 class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +47,11 @@ class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
     state_format: str
     """The state format of checkpoint versions that the release creates."""
     health: dict[str, float | None] = {}
-    """Health rule -> the job's own threshold, None if the job switches the rule off; empty in older releases."""
+    """Health rule -> the job's own threshold, or None if the job switches the rule off; empty in older releases."""
     approvers: tuple[str, ...] = ()
-    """Who may answer questions while this release is current; empty for everyone whom the installation allows."""
+    """The people who may answer questions while this release is current; empty if everyone may whom the installation
+    allows.
+    """
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Determines why a query cannot move to a new checkpoint version, from its findings and its manifests. Pure.
 
-A handoff keeps the offsets and the output. A rebuild reads the input again and needs an output that can be written
-beside the current one.
+A handoff keeps the offsets and the output. A rebuild rereads the input and needs an output that can be written next to
+the current one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ STATE_LOST = "its state would be lost (use accept_state_loss to accept that)"
 def why_no_handoff(
     findings: Iterable[Finding], old: Manifest, new: Manifest, sink: SinkCapabilities, *, accept_state_loss: bool
 ) -> str:
-    """Return why the offsets or the output cannot be kept; empty if they can. ``sink``: capabilities of the new one."""
+    """Return why the offsets or the output cannot be kept; empty if they can. ``sink``: capabilities of the
+    new sink.
+    """
     stateful = is_stateful(old, new)
     if stateful and not accept_state_loss:
         return STATE_LOST
@@ -37,7 +39,7 @@ def why_no_handoff(
 def why_no_rebuild(
     findings: Sequence[Finding], new: Manifest, sink: SinkCapabilities, cleaners: Collection[str]
 ) -> str:
-    """Return why the query cannot be rebuilt beside the current driver; empty if no finding shows such a reason.
+    """Return why the query cannot be rebuilt next to the current driver; empty if nothing prevents it.
 
     ``sink``: capabilities of the new sink; ``cleaners``: values of ``cleanSource`` of the old and the new sources.
     """
@@ -57,7 +59,9 @@ def why_no_rebuild(
 
 
 def needs_new_rows(finding: Finding, sink: SinkCapabilities) -> bool:
-    """Whether a breaking finding shows that the one place of all versions' output does not accept the new rows."""
+    """Whether a breaking finding shows that the output does not accept the new rows, although all versions
+    write to it.
+    """
     return sink.one_place and concern_of(finding) is Concern.OUTPUT
 
 

@@ -20,14 +20,15 @@ class Trigger:
 
     @property
     def available_now(self) -> bool:
-        """Whether the query ends once it has read all available input."""
+        """Whether the query terminates once it has read all available input."""
         return self.interval_s is None
 
 
 def parse_trigger(text: object, *, where: str = "trigger") -> Trigger:
     """Parse ``"5 seconds"`` or ``"availableNow"``.
 
-    Raises Unsupported for Spark's other triggers, and InvalidInput for any other text; both start with ``where``.
+    Raises Unsupported for Spark's other triggers, and InvalidInput for any other text. Both messages start with
+    ``where``.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"{where}: trigger {text!r} is not text", hint=_HINT)

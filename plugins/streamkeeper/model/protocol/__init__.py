@@ -1,1 +1,1 @@
-"""What a driver reports and is told: control files, faults, checks, drills."""
+"""The reports of a driver and the messages to it: control files, faults, checks, drills."""

@@ -12,7 +12,7 @@ from streamkeeper.model.protocol.output_history import OutputHistory
 
 
 class JobFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in a file."""
+    """A job that is defined in a file."""
 
     root: str
     """Directory of the bundle."""
@@ -40,7 +40,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     query: str = ""
     """The only query to check; empty for all."""
     findings: dict[str, tuple[Finding, ...]] = {}
-    """Query -> findings that are already known about its checkpoint."""
+    """Query -> findings about its checkpoint that were made before this check."""
     served: bool = False
     """Whether a driver writes the checkpoints during the check."""
     histories: dict[str, OutputHistory] = {}

@@ -60,7 +60,7 @@ class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportedStore(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one state store."""
+    """The exported files of one state store, with their numbers of rows and bytes."""
 
     operator: int
     """The operator's number."""
@@ -77,7 +77,7 @@ class ExportedStore(msgspec.Struct, frozen=True, kw_only=True):
     path: Structure = ""
     """Path of the store's files relative to the export."""
     unsupported: str = ""
-    """Why the store could not be exported, and so has no files; empty otherwise."""
+    """Why the store could not be exported and has no files; empty if it was exported."""
 
 
 class StateExport(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,9 @@ FORMAT = 1
 
 
 LOCAL = "local"
-"""The runner whose drivers are process trees on the machine that starts them, and of launches that name no runner."""
+"""The runner whose drivers are process trees on the machine that starts them. It also applies to launches that name no
+runner.
+"""
 
 SECRETS = "STREAMKEEPER_SECRETS"
 CLAIM = "STREAMKEEPER_CLAIM"
@@ -38,9 +40,10 @@ CLAIM = "STREAMKEEPER_CLAIM"
 
 
 TERMINATED = "terminated by signal"
-"""The start of the error of an instance that a signal ended, sent by its machine or by a person or process there.
+"""The start of the error of an instance that a signal terminated. The machine, or a person or process on it, sent the
+signal.
 
-People read the text. Code compares it only for records of older versions, which did not store the signal.
+The text is for people. Code compares it only for records of older versions, which did not store the signal.
 """
 
 
@@ -90,7 +93,7 @@ class ExitCode(IntEnum):
     FAILED = 5
     STOPPED = 6
     REFUSED = 7
-    """A permanent error: a restart cannot help."""
+    """A permanent error, for which a restart cannot help."""
     STORE_LOST = 8
     """The driver could not reach the store for the duration of its lease; a restart helps once the store answers."""
     DEPENDENCY_DOWN = 9
@@ -118,12 +121,12 @@ _FAULTS: dict[int, Fault] = {
 
 
 def fault_of_code(code: int) -> Fault:
-    """Return the fault of an exit code, for a driver that has left no other record."""
+    """Return the fault that an exit code stands for, for a driver that has left no other record."""
     return _FAULTS.get(code, Fault.UNCLASSIFIED)
 
 
 def cause_of_code(code: int) -> Cause | None:
-    """Return the cause of an exit code; None for an intended end."""
+    """Return the cause that an exit code stands for; None for an intended termination."""
     return None if code in _MEANT else _CAUSES.get(code, Cause.FAILURE)
 
 
@@ -190,9 +193,11 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     restarts: RestartPolicy = RestartPolicy()
     """The pauses between restarts, and the budgets for restarts after other causes than failures."""
     python: str = ""
-    """The interpreter that runs the driver; empty in older launches, which use that of the starting process."""
+    """The interpreter that runs the driver. Older launches leave it empty and use the interpreter of the starting
+    process.
+    """
     archive: str = ""
-    """Path of the Python environment that the executors unpack; empty if the executors have their own."""
+    """Path of the Python environment that the executors unpack; empty if the executors have their own environment."""
     runner: str = LOCAL
     """The runner that starts, observes and stops the driver, even if the settings name another one later."""
 
@@ -247,7 +252,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     behind: int | None = None
     """Unread records in the partition with the largest backlog; None if no source reports its backlog."""
     admitted: int | None = None
-    """The last batch that the gate admitted to the output, reported only by a drained driver; None for none."""
+    """The last batch that the gate admitted to the output. Only a drained driver reports it; None if there is none."""
     signals: QuerySignals = QuerySignals()
     """Measurements; empty from drivers of older versions."""
     fault: Structure = ""
@@ -279,7 +284,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     warm_up: str = ""
     """Result of the warm-up."""
     observed: dict[str, tuple[Finding, ...]] = {}
-    """Findings of a rehearsal, from drivers of versions without evidence."""
+    """Findings of a rehearsal, from drivers of older versions that gather no evidence."""
     compared: dict[str, OutputComparison] = {}
     """Query -> comparison of its outputs."""
     commits: dict[str, int] = {}
@@ -299,7 +304,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of how an instance ended, written by its supervisor so that a crash of the driver is recorded too."""
+    """The record of how an instance terminated. The supervisor writes it, so that a crash of the driver is recorded
+    too.
+    """
 
     format: int = FORMAT
     instance: Structure
@@ -310,7 +317,7 @@ class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     """The error; empty without one."""
     cause: Structure = ""
-    """Value of a ``Cause``; empty for an intended end."""
+    """Value of a ``Cause``; empty if the termination was intended."""
     fault: Structure = ""
     """Value of a ``Fault``; empty without an error and from older versions."""
     signal: int = 0
@@ -351,9 +358,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     output_losses: dict[str, int] = {}
     """Only for go: query -> newest committed batch that its output may lack, because a person accepted that loss."""
     other_topics: tuple[str, ...] = ()
-    """Only for go: queries that may read topics that were created again, because a person approved."""
+    """Only for go: queries that may read recreated topics, because a person approved it."""
     approved_topics: dict[str, dict[str, str]] = {}
-    """Only for go: query -> Kafka topic -> its id, of the approved topics. Without ids any topic is approved."""
+    """Only for go: query -> Kafka topic -> its id, of the approved topics. For a query without ids, any topic counts as
+    approved.
+    """
 
 
 def control_key(job: str, instance: str, *parts: str) -> str:

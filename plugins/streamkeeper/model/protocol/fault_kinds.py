@@ -1,4 +1,6 @@
-"""The kind of fault behind an error, decided once where the error is raised and stored next to the error's text."""
+"""The kind of fault behind an error. It is determined once, where the error is raised, and stored next to the error's
+text.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from streamkeeper.model.protocol.restart_budgets import Cause
 
 
 class Fault(Enum):
-    """The part that failed. Records store the value as text, so that an older reader accepts an unknown kind."""
+    """The kind of failure, by the part that failed. Records store the value as text, so that an older reader accepts an
+    unknown kind.
+    """
 
     STORE_LOST = "store-lost"
     SINK_AHEAD = "sink-ahead"
@@ -30,7 +34,7 @@ class Fault(Enum):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """The judgement of an error. ``cause``: what the error means for a restart; ``fault``: the kind of failure."""
+    """The assessment of an error. ``cause``: what the error means for a restart; ``fault``: the kind of failure."""
 
     cause: Cause = Cause.FAILURE
     fault: Fault = Fault.UNCLASSIFIED

@@ -1,4 +1,4 @@
-"""What a runner observes of a driver instance's process tree."""
+"""A runner's observation of the process tree of a driver instance."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from streamkeeper.model.protocol.fault_kinds import Fault, read_fault
 
 
 class Life(Enum):
-    """A runner's observation of an instance."""
+    """Whether an instance is alive, as a runner observes it."""
 
     ABSENT = "absent"
     """The instance was never started, as far as can be proven here: a launch may proceed."""
     ALIVE = "alive"
     """At least one process of the instance's tree exists, even if it is frozen."""
     DEAD = "dead"
-    """The instance was started, and its whole process tree has provably ended."""
+    """The instance was started, and its whole process tree has provably terminated."""
     UNKNOWN = "unknown"
-    """The instance belongs to a place that this runner cannot observe: neither life nor end is proven."""
+    """The instance is in a place that this runner cannot observe, so that neither life nor termination is proven."""
 
 
 class Liveness(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,16 +34,17 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     halted: bool = False
     """Whether a signal has stopped the driver, or a process of the driver, so that no batch can finish."""
     rebooted: bool = False
-    """Whether a dead instance ended because its machine was rebooted."""
+    """Whether a dead instance terminated because its machine was rebooted."""
     elsewhere: str = ""
-    """The host where an instance of UNKNOWN life can be observed; empty if no such host is known."""
+    """If the life is UNKNOWN, the host where the instance can be observed; empty if no such host is known."""
     fault: Fault | None = None
-    """The fault that ended a dead instance; None if the runner does not know it."""
+    """The fault that terminated a dead instance; None if the runner cannot determine the fault."""
 
 
 def recorded_end(proof: str, fault: str) -> Liveness | None:
-    """Return the liveness of an instance whose end is recorded, also if a person stated it; None without a record.
+    """Return the liveness of an instance whose termination is recorded; None if it is not recorded.
 
-    ``proof`` and ``fault``: as the record has them; ``proof`` is empty without a record.
+    ``proof`` and ``fault`` are those of the record, in which the proof may be a person's statement; ``proof`` is empty
+    without a record.
     """
     return Liveness(life=Life.DEAD, why=proof, fault=read_fault(fault)) if proof else None

@@ -1,4 +1,4 @@
-"""What was observed of one driver instance: whether it is alive, its last report, its end, and its orders."""
+"""The observation of one driver instance: whether it is alive, its last report, its exit record, and its orders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.restart_budgets import Cause
 
 FAILURES = 2
-"""One failure of a query may be chance. A release whose query fails this many times in a row is broken."""
+"""The number of consecutive failures of a query after which its release counts as broken; a single failure may be
+chance.
+"""
 
 
 class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +23,7 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
     status: DriverStatus | None = None
     """The newest status that it wrote; None if it wrote none."""
     exit: DriverExit | None = None
-    """The record of its end; None without a record."""
+    """The instance's exit record; None if there is none."""
     described: bool = False
     """Whether the manifests of its queries are in the store; False if this was not read."""
     sent: frozenset[CommandKind] = frozenset()
@@ -39,7 +41,7 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def terminated(self) -> bool:
-        """Whether no process of the instance exists, by proof."""
+        """Whether it is proven that no process of the instance exists."""
         return self.life in (Life.DEAD, Life.ABSENT)
 
     @property
@@ -54,12 +56,12 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rebooted(self) -> bool:
-        """Whether the instance ended because its machine was rebooted."""
+        """Whether the instance terminated because its machine was rebooted."""
         return self.liveness is not None and self.liveness.rebooted
 
     @property
     def ended_by(self) -> Fault | None:
-        """The fault that ended the instance; None if its runner does not know it."""
+        """The fault that terminated the instance; None if its runner cannot determine the fault."""
         return self.liveness.fault if self.liveness is not None else None
 
     @property
@@ -89,13 +91,13 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """The stored cause why the driver ended or restarts; empty without one."""
+        """The recorded cause of the driver's termination or restart; empty if no cause is recorded."""
         report = self.exit or self.status
         return report.cause if report is not None else ""
 
     @property
     def waiting(self) -> str:
-        """What the driver waits for, by its status; empty if it waits for nothing."""
+        """What the driver waits for, according to its status; empty if it waits for nothing."""
         return self.status.waiting if self.status is not None else ""
 
     @property
@@ -110,7 +112,9 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def query_errors(self) -> tuple[str, ...]:
-        """The errors of the driver's queries by its status, one sentence each, in the order of the queries."""
+        """The errors of the driver's queries according to its status, one sentence each, sorted by the queries'
+        names.
+        """
         queries = self.status.queries if self.status is not None else {}
         return tuple(f"query {name}: {query.error}" for name, query in sorted(queries.items()) if query.error)
 
@@ -121,7 +125,9 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> str:
-        """The name and error of a query of the driver that fails repeatedly without progress; empty without one."""
+        """The name and error of one of the driver's queries that fails repeatedly without progress; empty if none
+        does.
+        """
         queries = self.status.queries.values() if self.status is not None else ()
         return next((f"query {query.query}: {query.error}" for query in queries if query.failures >= FAILURES), "")
 
@@ -131,7 +137,7 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
         return self.exit is None and self.status is not None and self.status.cause == Cause.DEPENDENCY.value
 
     def waits_because(self, cause: Cause) -> str:
-        """Return what the driver waits for, if ``cause`` is why it waits; else empty."""
+        """Return what the driver waits for if ``cause`` is the reason for the wait; otherwise empty."""
         return self.waiting if self.status is not None and self.status.cause == cause.value else ""
 
     @property
@@ -156,4 +162,4 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NEVER_STARTED = ObservedDriver(liveness=Liveness(life=Life.ABSENT, why="never started"))
-"""The observation of an instance of which no record exists."""
+"""The observation of an instance that has no record."""

@@ -13,7 +13,7 @@ class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     """Why the outputs could not be compared; empty otherwise."""
     same_input: bool = True
-    """Whether both outputs are made of the same input."""
+    """Whether both outputs were made from the same input."""
     old_rows: int = 0
     """Rows of the old output."""
     new_rows: int = 0
@@ -40,9 +40,10 @@ class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
     def exceeds(self, most_missing: float, most_differing: float) -> str:
         """Return why the comparison exceeds the thresholds; empty if it does not exceed them.
 
-        ``most_missing``: the share of the old rows that the new output may lack.
-        ``most_differing``: the share of the common rows that may differ. The number of rows that only the new output
-        has may not exceed the same share of the old rows. Unless the share is 1, no column may be uncompared.
+        ``most_missing``: the largest share of the old rows that the new output may lack.
+        ``most_differing``: the largest share of the common rows that may differ. The number of rows that only the new
+        output has may not exceed the same share of the old rows. Unless the share is 1, every column must have been
+        compared.
         """
         common = self.old_rows - self.only_old
         if self.only_old > most_missing * self.old_rows:

@@ -1,8 +1,8 @@
 """The batches that an output must contain according to its checkpoint, and the batches that the output lacks.
 
 A batch is written to its output before Spark commits it in the checkpoint. The output's own record must therefore name
-the last committed batch or a later one, since a batch without rows is recorded too. An output whose record does not is
-missing, was emptied, or is an older copy.
+the last committed batch or a later one, since a batch without rows is recorded too. If the record does not, the output
+is missing, was emptied, or is an older copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
     gone: str = ""
     """The missing part of the current output, as a phrase; empty if it is complete."""
     epoch: int = 0
-    """The newest epoch in the record; 0 without one."""
+    """The newest epoch in the record; 0 if it contains no epoch."""
     last: dict[str, int] = {}
     """Checkpoint version -> its newest batch in the output."""
     every_version: bool = False
@@ -43,12 +43,14 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
     first_committed: int | None = None
     """The newest batch that was committed when that first epoch was claimed; None if not recorded."""
     parent_first_epoch: int = 0
-    """As ``first_epoch``, of ``parent``."""
+    """The same as ``first_epoch``, but for ``parent``."""
     parent_first_committed: int | None = None
-    """As ``first_committed``, of ``parent``."""
+    """The same as ``first_committed``, but for ``parent``."""
     beside: bool = False
-    """Whether this version's own batches up to its very first claim were written beside the current output. The first
-    fence of the version puts them in the output's place.
+    """Whether this version's own batches up to its very first claim were written next to the current output, as a
+    shadow.
+
+    The first fence of the version puts them in the output's place.
     """
 
     def expects(self, committed: int | None) -> tuple[str, int] | None:
@@ -78,7 +80,7 @@ class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_output_loss(history: OutputHistory, committed: int | None, record: OutputRecord) -> str:
-    """Return evidence that the output lacks committed batches, as a phrase; empty if there is none."""
+    """Return evidence that the output lacks committed batches, as a phrase; empty if there is no such evidence."""
     expected = history.expects(committed)
     if expected is None:
         return ""

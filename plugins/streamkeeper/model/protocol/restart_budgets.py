@@ -1,4 +1,4 @@
-"""The causes of a driver's end, and how often and after which pause each cause leads to a restart."""
+"""The causes of a driver's termination, and how often and after which pause each cause leads to a restart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Cause(Enum):
-    """The kind of cause of a driver's end, which decides whether the driver is restarted.
+    """The kind of cause of a driver's termination, which decides whether the driver is restarted.
 
     Records store the value as plain text, so that older versions of Streamkeeper accept records with a new kind.
     """

@@ -1,7 +1,7 @@
 """A driver's measurements of its queries, read from Spark's progress and reported in its status and a short history.
 
-Moments are seconds since 1970 by the driver's clock: compare them with each other and with ``DriverStatus.at``, never
-with another machine's clock. None means that the source, the sink or Spark does not report the value.
+Points in time are seconds since 1970 by the driver's clock: compare them with each other and with ``DriverStatus.at``,
+but never with another machine's clock. None means that the source, the sink or Spark does not report the value.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class SourceSignals(msgspec.Struct, frozen=True, kw_only=True):
     lag_files: int | None = None
     """Unread files."""
     lag_s: float | None = None
-    """Seconds that the query needs, at its present rate, to read everything that is unread.
+    """Seconds that the query needs, at its present rate, to read all unread input.
 
-    If the source reports how long the oldest unread item has waited (consumer delay), that time instead.
+    If the source reports how long the oldest unread item has waited (consumer delay), the value is that time instead.
     """
     runway_s: float | None = None
     """Seconds until the source drops the next needed offset, at its present rate of dropping."""
@@ -45,7 +45,7 @@ class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
     trigger_s: float | None = None
     """The trigger interval; None for availableNow."""
     scheduling_delay_s: float = 0.0
-    """How much later than its trigger the last batch started."""
+    """Seconds by which the last batch started later than its trigger."""
     input_rows_per_s: float = 0.0
     """Arriving rows per second."""
     processed_rows_per_s: float = 0.0
@@ -65,11 +65,11 @@ class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
     repaired_stores: int = 0
     """State stores that Spark has repaired."""
     last_trigger: float | None = None
-    """Moment of the last completed trigger, with or without data."""
+    """Time of the last completed trigger, with or without data."""
     last_commit: float | None = None
-    """Moment of the last commit with data."""
+    """Time of the last commit with data."""
     open_since: float | None = None
-    """Moment at which the running batch started; None without one."""
+    """Time at which the running batch started; None if no batch is running."""
 
     @property
     def checkpoint_share(self) -> float:
@@ -83,7 +83,7 @@ class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runway_s(self) -> float | None:
-        """Runway of the source that drops unread data first."""
+        """The shortest runway of any source, which is that of the source that drops unread data first."""
         return min((source.runway_s for source in self.sources if source.runway_s is not None), default=None)
 
 

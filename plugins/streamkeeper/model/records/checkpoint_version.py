@@ -35,17 +35,20 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
     """The version whose output this version continues; empty without a parent."""
     parent_batch: int | None = None
-    """The last batch that the parent wrote to the output; None without a parent or until the batch is known."""
+    """The last batch that the parent wrote to the output; None without a parent or until the batch is recorded."""
     batch: int | None = None
     """The number of ``parent_batch`` in this version, -1 if the version starts without a batch."""
     serves: bool = True
-    """False until the appointment for which the version was created."""
+    """Whether the version can be current without an appointment.
+
+    False if its creation was recorded with False, until a second record of its creation has True.
+    """
     operation: str = ""
     """The deploy that created the version; empty if no deploy did."""
     root: str = ""
     """The directory below which it is stored; empty if not recorded."""
     query_id: str = ""
-    """Spark's id of the query; empty until it is known."""
+    """Spark's id of the query; empty until it is recorded."""
     committed: int | None = None
     """The newest committed batch according to the journal.
 
@@ -68,7 +71,7 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inherited(self) -> int:
-        """The newest batch, in this version's numbers, that an earlier version wrote; -1 for none."""
+        """The newest batch that an earlier version wrote, in this version's numbering; -1 without such a batch."""
         known = self.batch
         if known is None:
             known = self.parent_batch if self.parent else self.begun_at
@@ -79,9 +82,9 @@ class EarlierTopics(msgspec.Struct, frozen=True, kw_only=True):
     """The Kafka topics to which the offsets of a version's older batches belong."""
 
     batch: int
-    """The newest of these batches."""
+    """The newest of the batches whose offsets belong to ``topics``."""
     topics: dict[str, str]
-    """Kafka topic -> its id then."""
+    """Kafka topic -> its id when these batches were read."""
 
 
 class EpochState(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +142,8 @@ def output_history(versions: Sequence[CheckpointVersion], version: str, newest: 
 def known_topics(versions: Sequence[CheckpointVersion], version: str) -> dict[str, str]:
     """Return Kafka topic -> the id of the topic to which the offsets in ``version`` belong.
 
-    A version that continues another one has that one's offsets. ``versions``: all versions of the query.
+    A version that continues an earlier version also has the offsets of that version. ``versions``: all versions of the
+    query.
     """
     found: dict[str, str] = {}
     for known in _with_parents(versions, version):
@@ -177,7 +181,9 @@ def _with_parents(versions: Sequence[CheckpointVersion], version: str) -> Iterat
 
 
 def _was_beside(known: CheckpointVersion | None) -> bool:
-    """Whether a version's own batches up to its first claim were written beside the output, by a deploy."""
+    """Whether a deploy wrote the version's own batches up to its first claim next to the current output, not
+    into it.
+    """
     if known is None or not known.operation:
         return False
     return known.claim.opens if known.claim is not None else not known.claimed_by
@@ -202,7 +208,7 @@ def checkpoint_location(root: str, job: str, query: str = "", version: str = "")
 def scratch_location(root: str, instance: str = "") -> str:
     """Return ``<root>/.scratch/<instance>``, the scratch space that an instance shares with its executors.
 
-    No process needs that space after the instance has ended. Without ``instance`` the result is the folder of all
+    No process needs that space after the instance has terminated. Without ``instance`` the result is the folder of all
     scratch spaces. It cannot be a job's folder, because no job's name starts with a dot.
     """
     return checkpoint_location(root, ".scratch", instance)
@@ -294,7 +300,7 @@ def opened(version: CheckpointVersion, record: EpochClaimed, claim: EpochState) 
 def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
     """Return the version with the start offsets or the inherited last batch that ``record`` names.
 
-    Return it unchanged if ``record`` is about another version, or if that information is already known.
+    Return it unchanged if ``record`` is about another version, or if that information is already recorded.
     """
     if version.version != record.version:
         return version

@@ -1,7 +1,8 @@
 """The evidence in outputs and checkpoints about their last writer, and whether a journal is older than that evidence.
 
-A store that was replaced by an older copy names an old writer and an old checkpoint version. Outputs and checkpoints
-are outside the store and stay as they are: a newer epoch or an unknown version in them overrides the journal.
+If the store was replaced by an older copy, its journal names an earlier writer and an earlier checkpoint version.
+Outputs and checkpoints are outside the store and do not change with it: a newer epoch or an unrecorded version in them
+overrides the journal.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class KnownEpoch(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     """The newest epoch."""
     instance: str = ""
-    """The instance that claimed it."""
+    """The instance that claimed the newest epoch."""
     generation: int = 0
     """The generation of that instance."""
     versions: tuple[str, ...] = ()
@@ -63,8 +64,8 @@ class KnownEpoch(msgspec.Struct, frozen=True, kw_only=True):
 def known_epoch(state: JobState, query: str) -> KnownEpoch:
     """Return a query's newest epoch and its versions from a journal.
 
-    ``instance`` is empty for an epoch of a lost journal, because the rebuilt journal does not record who claimed that
-    epoch.
+    ``instance`` is empty for an epoch from a lost journal, because the rebuilt journal does not record which instance
+    claimed that epoch.
     """
     newest, epoch = state.epochs.get(query), state.next_epoch(query) - 1
     owned = newest is not None and newest.epoch == epoch

@@ -1,8 +1,8 @@
 """The record of a store's installation and location, which distinguishes a copy of a store from the original.
 
 ``installation/0000000001.json`` is create-only and numbered; the newest record is valid. Processes, checkpoint versions
-and outputs carry the installation's id. A copy that has become a separate installation therefore does not use those of
-the original.
+and outputs carry the installation's id. A copy that has become a separate installation therefore does not use the
+processes, checkpoint versions and outputs of the original.
 """
 
 from __future__ import annotations

@@ -129,7 +129,9 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_release(self) -> int:
-        """Return a number that no release ever had, here or in a lost journal that this journal replaces."""
+        """Return a number that no release has ever had, neither in this journal nor in a lost journal that this one
+        replaces.
+        """
         before = self.rebuilt.newest_release if self.rebuilt is not None else 0
         return max((release.number for release in self.releases.values()), default=before) + 1
 
@@ -139,7 +141,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return next((op for op in self.operations.values() if op.outcome is None), None)
 
     def release_of(self, content: ReleaseContent) -> Release | None:
-        """Return the registered release with exactly this content; None if there is none."""
+        """Return the registered release with exactly this content; None if no release has this content."""
         return next((release for release in self.releases.values() if release.content == content), None)
 
     def current_version(self, query: str) -> CheckpointVersion | None:

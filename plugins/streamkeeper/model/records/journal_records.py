@@ -1,6 +1,6 @@
 """The kinds of record in a job's journal, and the numbered entry that contains each.
 
-Only the order of the entries decides, for example about ownership. The times ``at`` are for people.
+Decisions, for example about ownership, depend only on the order of the entries. The times ``at`` are for people.
 """
 
 from __future__ import annotations
@@ -134,13 +134,13 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     state_format: str
     """The format of its state."""
     parent: str = ""
-    """The version whose output the new version continues; empty without one."""
+    """The version whose output the new version continues; empty without a parent."""
     parent_batch: int | None = None
-    """The last batch that the parent wrote to that output; None until it is known."""
+    """The last batch that the parent wrote to that output; None until that batch is recorded."""
     serves: bool = True
-    """Whether the version can be current at once; with False only after an appointment or a second record with True."""
+    """Whether the version can be current at once. False: only after an appointment or a second record with True."""
     operation: str = ""
-    """The deploy that created the version; empty without one."""
+    """The deploy that created the version; empty if no deploy did."""
     root: str = ""
     """The directory above ``<job>/<query>/<version>``; empty in older records."""
     query_id: str = ""
@@ -205,14 +205,14 @@ class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-of
 
 
 class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-ended"):
-    """The whole process tree of an instance has ended."""
+    """The whole process tree of an instance has terminated."""
 
     operation: str
     """The operation."""
     instance: str
     """The instance."""
     proof: str
-    """How the end is known."""
+    """The proof that the instance has terminated, or a person's statement of it."""
     exit: str
     """The last state that the instance reported, such as ``drained``."""
     stated_by: str | None = None
@@ -221,7 +221,7 @@ class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-end
     None from older versions, where the first words of ``proof`` show a stated end.
     """
     fault: str = ""
-    """Value of the ``Fault`` that ended the instance; empty if the runner does not know it."""
+    """Value of the ``Fault`` that ended the instance; empty if the runner cannot determine it."""
 
 
 class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
@@ -268,7 +268,7 @@ class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-
 
 
 class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-decided"):
-    """The candidate is given up: the previous release keeps running, or is started again.
+    """The candidate is given up: the previous release keeps running, or is restarted.
 
     ``outcome_if_untouched``: the operation's outcome if no current driver or checkpoint had been changed before this
     decision.
@@ -296,7 +296,7 @@ class ReleasePromoted(msgspec.Struct, frozen=True, kw_only=True, tag="release-pr
 
 
 class OperationFinished(msgspec.Struct, frozen=True, kw_only=True, tag="operation-finished"):
-    """An operation has ended."""
+    """An operation has its outcome."""
 
     operation: str
     """The operation."""
@@ -362,7 +362,7 @@ NEEDED_BY_DRIVERS: tuple[type[Record], ...] = (
     DesiredChanged,
     JobRebuilt,
 )
-"""The kinds of record about ownership. A driver that cannot read one does not know whether it may still write."""
+"""The kinds of record about ownership. A driver that cannot read one cannot determine whether it may still write."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

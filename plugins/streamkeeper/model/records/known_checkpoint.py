@@ -20,7 +20,7 @@ class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str = ""
     """Spark's id of the query; empty if not recorded."""
     committed: int | None = None
-    """The newest batch that is recorded as committed; None without one."""
+    """The newest batch that is recorded as committed; None if no batch is."""
     begun: bool = False
     """Whether the version's directory must exist."""
 

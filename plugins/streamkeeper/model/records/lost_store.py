@@ -31,7 +31,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     """``<job>/<query>``."""
     epoch: int
-    """The newest epoch that is recorded in the output or in the output of another version beside it."""
+    """The newest epoch that is recorded in this output or in another version's output next to it."""
     claimed: int
     """The newest epoch that is recorded in the output itself."""
     version: str = ""
@@ -84,7 +84,7 @@ class LostJob(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     """The job's name."""
     journal: str = ""
-    """Why no journal must be made for the job; empty if it has none yet."""
+    """Why a journal must not be rebuilt for the job; empty if the job has no journal yet."""
     checkpoints: dict[str, tuple[SeenCheckpoint, ...]] = {}
     """Query -> its checkpoint versions."""
     claims: dict[str, tuple[EpochClaim, ...]] = {}
@@ -96,7 +96,7 @@ class LostJob(msgspec.Struct, frozen=True, kw_only=True):
     drivers: tuple[SeenDriver, ...] = ()
     """The drivers of the job."""
     unseen: str = ""
-    """Why a driver may run where it cannot be observed; empty if that is excluded."""
+    """Why a driver may be running where it cannot be observed; empty if no such driver is possible."""
     host: str = ""
     """The host on which these observations were made."""
 

@@ -31,7 +31,9 @@ class RebuiltQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRebuilt(msgspec.Struct, frozen=True, kw_only=True, tag="job-rebuilt"):
-    """The first entry of a rebuilt journal, with everything that was rebuilt. A later such entry has no effect."""
+    """The first entry of a rebuilt journal, with everything that was rebuilt. An entry of this kind at any later
+    position has no effect.
+    """
 
     requested_by: str
     """The person who requested the rebuild."""
@@ -40,7 +42,7 @@ class JobRebuilt(msgspec.Struct, frozen=True, kw_only=True, tag="job-rebuilt"):
     at: str
     """Time of the rebuild in UTC, for people."""
     proof: str
-    """How it is known that no earlier driver exists any more."""
+    """The evidence that no earlier driver exists any more."""
     epoch: int
     """The newest epoch of any query before the rebuild; later claims are above it."""
     newest_release: int

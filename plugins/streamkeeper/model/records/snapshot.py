@@ -117,7 +117,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     def open_batch(self) -> int | None:
         """The number of the batch whose plan the snapshot contains; None if it contains no plan.
 
-        A restored query runs this batch first.
+        A query that is restored from the snapshot runs this batch first.
         """
         return self.batch + 1 if self.pending else None
 
@@ -167,7 +167,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """The protection of a snapshot that an operation needs.
 
-    ``until``: when the operation released the snapshot, UTC, ISO 8601; empty before.
+    ``until``: when the operation released the snapshot, UTC, ISO 8601; empty while the hold lasts.
     """
 
     format: int = FORMAT

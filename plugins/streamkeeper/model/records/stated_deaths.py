@@ -5,7 +5,9 @@ from __future__ import annotations
 from streamkeeper.model.records.job_state import InstanceState, JobState
 
 STATED = "stated by "
-"""The first words of ``proof`` for a stated end, which people read, and code for records of older versions only."""
+"""The first words of ``proof`` for a stated end. They are for people; code reads them only in records of older
+versions.
+"""
 
 
 def unproven_owner(state: JobState, query: str, version: str = "") -> str:

@@ -55,5 +55,5 @@ BEFORE_DRAIN = frozenset(step.tag for step in Step if step < Step.DRAIN)
 
 
 def label_of(tag: str) -> str:
-    """Return the label of a recorded step's tag; a tag that only a newer Streamkeeper knows is returned unchanged."""
+    """Return the label of a recorded step's tag; a tag that only a newer Streamkeeper has is returned unchanged."""
     return next((step.label for step in Step if step.tag == tag), tag)

@@ -37,7 +37,7 @@ class Bundled(StepResult, frozen=True):
 
 
 class _Names(StepResult, frozen=True):
-    """A name for each query."""
+    """A step result that consists of one name per query."""
 
     of_query: dict[str, str]
 
@@ -50,7 +50,7 @@ class _Names(StepResult, frozen=True):
 
 
 class _Numbers(StepResult, frozen=True):
-    """A number for each query."""
+    """A step result that consists of one number per query."""
 
     of_query: dict[str, int]
 

@@ -17,20 +17,20 @@ class Transition(Enum):
     HANDOFF = "handoff"
     """The query continues in a new checkpoint version, at the exact offsets at which the old version stopped."""
     REBUILD = "rebuild"
-    """The query continues in a new checkpoint version that has read the sources again in a dual run."""
+    """The query continues in a new checkpoint version that has reread the sources in a dual run."""
     RETURN = "return"
-    """The query returns to an older checkpoint version that was kept, and reads later input again."""
+    """The query returns to an older checkpoint version that was kept, and rereads later input."""
     RESTORE = "restore"
-    """The query continues in a new version that is restored from a snapshot, and reads later input again."""
+    """The query continues in a new version that is restored from a snapshot, and rereads later input."""
 
     @property
     def switches(self) -> bool:
-        """Whether the transition leads to another checkpoint version than the current one."""
+        """Whether the transition leads to a different checkpoint version than the current one."""
         return self not in (Transition.START, Transition.RESUME)
 
     @property
     def replays(self) -> bool:
-        """Whether rows that were written once are written again."""
+        """Whether rows that were already written are written a second time."""
         return self in (Transition.RETURN, Transition.RESTORE)
 
 
@@ -58,7 +58,7 @@ class QueryTransition(msgspec.Struct, frozen=True, kw_only=True):
     output_lacks: int | None = None
     """The newest committed batch that the output may lack; None if the output lacks none."""
     other_topics: bool = False
-    """Whether the query would read a topic that was created again, at the offsets of the old one."""
+    """Whether the query would read a recreated topic at the offsets of the topic that it replaced."""
     approved_topics: dict[str, str] = {}
     """With ``other_topics``: Kafka topic -> its id, of the topics that a person approves; empty if not recorded."""
     back: Transition | None = None

@@ -1,4 +1,4 @@
-"""The declaration of a field of a request: what the command line, the forms and the limits are made from.
+"""The declaration of a request's fields, from which command-line options, forms and limits are made.
 
 A field that a person fills in has an ``Ask`` in its annotation. Nothing else names the field, except the code that uses
 its value.
@@ -52,8 +52,8 @@ COUNT = Unit(name="times", limits={"minimum": 0}, wrong="is below 0", hint="give
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What a person may fill in, and where. The annotation of a request's field contains it; types must be hashable, so
-    it is compared by identity.
+    """What a person may fill in, and where. The annotation of a request's field contains the Ask. Types must be
+    hashable, so an Ask is compared by identity.
     """
 
     title: str
@@ -71,7 +71,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     section: str = ""
     """The fold of the form that contains the field; empty for a field that is always visible."""
     metavar: str = ""
-    """The placeholder of the value on the command line; empty for that of the type."""
+    """The placeholder of the value on the command line; empty for the placeholder of the type."""
     form_note: str = ""
     """How to write the value in a form; empty if that is obvious."""
     extra: dict[str, Any] = {}
@@ -96,7 +96,7 @@ class AskedField(msgspec.Struct, frozen=True, kw_only=True):
         return {**(self.ask.unit.limits if self.ask.unit is not None else {}), **self.ask.extra}
 
     def help(self, verb: Verb) -> str:
-        """Return its meaning in a command or DAG."""
+        """Return the meaning of the field in a command or DAG."""
         return self.ask.help_for.get(verb, self.ask.help)
 
 

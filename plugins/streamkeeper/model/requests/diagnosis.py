@@ -18,13 +18,13 @@ class RecoveryAction(Enum):
     DIAGNOSE = "diagnose"
     """Observe, name the cause, rank the actions; change nothing."""
     RESTART = "restart"
-    """Run the current release again, in the current checkpoint versions."""
+    """Restart the current release in the current checkpoint versions."""
     RESTORE = "restore"
-    """Restore each damaged query from a snapshot, as its next checkpoint version; run the current release again."""
+    """Restore each damaged query from a snapshot, as its next checkpoint version; then restart the current release."""
     REPLAN = "replan"
-    """Continue each query whose open batch has an unreadable plan after its last commit, and plan that batch again."""
+    """Continue each query whose open batch has an unreadable plan after its last commit, and replan that batch."""
     REBUILD = "rebuild"
-    """Let each damaged query read its sources again into a shadow, which becomes current once it has caught up."""
+    """Let each damaged query reread its sources into a shadow, which becomes current once it has caught up."""
 
 
 class Problem(Enum):
@@ -60,7 +60,7 @@ class Problem(Enum):
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """The data that one query reads and writes again if it resumes from a snapshot."""
+    """The data that one query reads and writes a second time if it resumes from a snapshot."""
 
     snapshot: str
     """The snapshot."""
@@ -75,7 +75,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     batches: int | None = None
     """Number of batches that were committed, or written, after the snapshot; None if unknown."""
     reads: str = ""
-    """Files and records to read again, as a phrase; empty for none."""
+    """Files and records to reread, as a phrase; empty for none."""
     gone: str = ""
     """The part of ``reads`` that the source no longer has, as a phrase; empty for none."""
     unknown: str = ""
@@ -83,7 +83,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replan(msgspec.Struct, frozen=True, kw_only=True):
-    """The effects of planning an open batch again."""
+    """The effects of replanning an open batch."""
 
     batch: int
     """The open batch."""
@@ -139,15 +139,15 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     failing: str = ""
     """The error of a query that fails repeatedly."""
     unproven: str = ""
-    """The driver that may still write there, because its end was stated and not proven."""
+    """The driver that may still write in the directory, because its end was stated and not proven."""
     replan: Replan | None = None
-    """The replan, if the open batch can be planned again; None otherwise."""
+    """The replan, if the open batch can be replanned; None otherwise."""
     output_lost: str = ""
     """The committed batches that the output lacks, as a phrase."""
 
     @property
     def harmed(self) -> tuple[Damage, ...]:
-        """The damage with which a start is not known to be harmless."""
+        """The damage that is not marked as safe, so that a start with it may do harm."""
         return tuple(damage for damage in self.damages if not damage.safe)
 
     @property
@@ -181,9 +181,9 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     """The job."""
     store: str = ""
-    """Why the store does not answer; no other fact is known then. Empty if the store answers."""
+    """Why the store does not answer, in which case no other fact is available. Empty if the store answers."""
     lost: str = ""
-    """The records that name the job although its journal is missing; no other fact is known then."""
+    """The records that name the job although its journal is missing, in which case no other fact is available."""
     outdated: str = ""
     """How the job's journal is older than the data; the other facts of the journal are then unreliable."""
     release: str = ""
@@ -193,7 +193,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str = ""
     """Who stopped the job, and why; empty if the job should run."""
     driver: ObservedDriver = ObservedDriver()
-    """The current instance; not observed without one."""
+    """The observed driver of the current instance; not observed without a current instance."""
     open_operation: str = ""
     """Name and step of the open operation."""
     waits: bool = False
@@ -216,7 +216,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def before(self) -> str:
-        """How the driver's previous run ended, until the present run has completed a trigger; else empty."""
+        """How the driver's previous run ended; empty without one, and once the present run has completed a trigger."""
         return self.driver.waits_because(RestartCause.FAILURE)
 
 
@@ -228,9 +228,9 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     """The output."""
     read: str = ""
-    """Data read again from the sources."""
+    """Data that is reread from the sources."""
     written: str = ""
-    """Data written again to the output."""
+    """Data that is written a second time to the output."""
     lost: str = ""
     """Data lost permanently."""
     doubles: bool = False
@@ -266,7 +266,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: dict[str, str] = {}
     """Query -> the snapshot from which the query is restored."""
     replans: dict[str, int] = {}
-    """Query -> the batch that is planned again."""
+    """Query -> the batch that is replanned."""
     stands_on: tuple[str, ...] = ()
     """The release, checkpoint versions and snapshots on which the costs are based."""
 
@@ -292,7 +292,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     """The evidence, one sentence each."""
     heading: str = ""
-    """Heading of docs/operations/runbook.md."""
+    """Heading of the section about the cause in docs/operations/runbook.md."""
     advice: str = ""
     """The advice in one sentence, even if no action helps."""
     options: tuple[Option, ...] = ()
@@ -313,7 +313,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: dict[str, str] = {}
     """Query -> the snapshot from which the query is restored."""
     rebuilt: tuple[str, ...] = ()
-    """Queries that read their sources again."""
+    """Queries that reread their sources."""
     announced: tuple[str, ...] = ()
     """The announced costs, one sentence per output."""
     accepted_by: str = ""
@@ -321,9 +321,9 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[str, ...] = ()
     """Queries of which that person accepted the loss of rows."""
     replans: dict[str, int] = {}
-    """Query -> the open batch that the query plans again."""
+    """Query -> the open batch that the query replans."""
 
     @property
     def asked_for(self) -> RecoveryAction:
-        """The action that a person requested: REPLAN if queries plan a batch again, otherwise ``action``."""
+        """The action that a person requested: REPLAN if queries replan a batch, otherwise ``action``."""
         return RecoveryAction.REPLAN if self.replans else self.action

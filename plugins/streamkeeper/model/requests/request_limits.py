@@ -1,4 +1,6 @@
-"""What is wrong with a new request by itself: names, numbers, texts that cannot be stored, and the size."""
+"""The errors of a new request that can be found without the job's state: in names, numbers, texts that cannot be
+stored, and size.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,17 @@ from streamkeeper.model.requests.asked_fields import asked_fields
 from streamkeeper.model.requests.request import DeployRequest
 
 MOST_BYTES = 1024 * 1024
-"""The most bytes of a request, because every reader of the journal reads it for as long as the job exists."""
+"""The maximum size of a request in bytes. It is limited because every reader of the journal reads the request for as
+long as the job exists.
+"""
 
 
 def check_request(request: DeployRequest) -> None:
     """Raise InvalidInput for a request that is wrong by itself, whatever the state of the job. Does no I/O.
 
-    In this order: the names of job and release, a release with params or confs of the request, numbers out of range,
-    texts that cannot be stored, and the size of the whole request. An error for a value names its field, param or conf.
+    In this order: the names of job and release, a request that names a release and also sets params or confs, numbers
+    out of range, texts that cannot be stored, and the size of the whole request. An error for a value names its field,
+    param or conf.
     """
     check_name("job", request.job)
     if request.release is not None:

@@ -174,7 +174,7 @@ def _json_type(field: AskedField) -> Field:
 
 
 def _reason(field: AskedField, *, required: bool) -> Field:
-    """The field for the reason, which may be left out only if not ``required``."""
+    """Return the form field for the reason, which may be left empty only if ``required`` is False."""
     shown = {"type": "string", "title": field.ask.title, "description": field.ask.help}
     if required:
         return {**shown, **unclamped(field.schema)}

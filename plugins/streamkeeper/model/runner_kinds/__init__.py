@@ -1,1 +1,3 @@
-"""What is declared of each kind of runner. No module of this package does I/O, so that settings and drivers read it."""
+"""The declarations of the kinds of runner. No module of this package does I/O, so settings and drivers can
+import it.
+"""

@@ -1,4 +1,4 @@
-"""Every kind of runner by its name in settings and launches. Other packages name no kind, but look it up here."""
+"""Every kind of runner by its name in settings and launches. Other packages do not name a kind, but look it up here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNNERS: dict[str, RunnerKind] = {kind.name: kind for kind in (LOCAL_KIND, YARN_
 def runner_kind(name: str) -> RunnerKind:
     """Return a kind of runner by its name.
 
-    Of a kind that is not declared, nothing is known but its name: its drivers may run on any node.
+    For a name that is not declared, the result contains only the name, and its drivers may run on any node.
     """
     return RUNNERS.get(name) or RunnerKind(name=name, title=name, runner="")
 

@@ -10,7 +10,7 @@ from streamkeeper.model.runner_kinds.runner_kind import Place, RunnerKind, Runne
 KUBERNETES = "kubernetes"
 POD_TEMPLATE = "STREAMKEEPER_POD_TEMPLATE"
 POD_UID, GRACE = "STREAMKEEPER_POD_UID", "STREAMKEEPER_POD_GRACE_S"
-"""Variables in a driver's pod: its uid, and the seconds that its node allows it to end."""
+"""Variables in a driver's pod: its uid, and the seconds that its node allows it for terminating."""
 
 
 class Pod(Place, frozen=True, kw_only=True):

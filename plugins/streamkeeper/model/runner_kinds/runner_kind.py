@@ -1,4 +1,4 @@
-"""The declaration of a kind of runner: what other packages know of it without its code."""
+"""The declaration of a kind of runner: the facts that other packages need about it without loading its code."""
 
 from __future__ import annotations
 

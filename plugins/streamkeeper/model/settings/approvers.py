@@ -2,7 +2,7 @@
 
 ``ada`` is a user of Airflow, ``cli:ada`` a user of the operating system, ``ada=3`` a user of Airflow with the id 3. A
 list of approvers matches names exactly. The check whether people answer their own request also matches similar names.
-A mistake of either comparison therefore refuses an answer.
+Either comparison can therefore only err by refusing an answer.
 """
 
 from __future__ import annotations

@@ -179,7 +179,9 @@ def without_later_refusals(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _misfit(key: str, value: str) -> str:
-    """Return what kind of value Spark accepts, if ``value`` clearly is not of that kind; empty otherwise."""
+    """Return the kind of value that Spark accepts for ``key`` if ``value`` is clearly of another kind; empty
+    otherwise.
+    """
     kind = _KINDS.get(key, _FLAG if key.startswith(_SQL) and key.endswith(".enabled") else "")
     if not kind or value.startswith("secret://") or _VALUES[kind].fullmatch(value.strip()):
         return ""

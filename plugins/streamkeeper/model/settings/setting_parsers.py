@@ -28,7 +28,7 @@ _NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
 
 class Given(NamedTuple):
-    """The text of one variable, which is not empty, and what its meaning depends on."""
+    """The text of one variable, which is not empty, together with the values on which its meaning depends."""
 
     variable: str
     """The whole name of the variable."""
@@ -37,7 +37,7 @@ class Given(NamedTuple):
     default: Any
     """The setting's default."""
     known: Mapping[str, Any]
-    """Field -> value, of the settings above it in the table."""
+    """Field -> value, of the settings that precede this one in the table."""
     environ: Mapping[str, str]
     """All environment variables."""
 
@@ -149,7 +149,7 @@ def read_approvers(setting: Given) -> tuple[str, ...]:
 
 
 def read_master(setting: Given) -> str:
-    """Return the master of a standalone cluster, or the Airflow connection that has it."""
+    """Return the master of a standalone cluster, or the Airflow connection that contains it."""
     value, checkpoints = setting.value.strip(), setting.known["checkpoints"]
     if not value:
         return ""

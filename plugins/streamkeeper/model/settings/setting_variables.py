@@ -51,7 +51,9 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[Given], Any] | None = None
     """Returns the value of the field from a text that is not empty; None if the variable is read elsewhere."""
     unset: Callable[[Mapping[str, Any]], Any] | None = None
-    """Returns the value if the variable is unset or empty, from the fields above; None for the field's own default."""
+    """Returns the value if the variable is unset or empty, from the fields that precede it; None for the field's own
+    default.
+    """
     default: str = ""
     """In words, which value applies if the variable is unset or empty; empty for the field's own default."""
 

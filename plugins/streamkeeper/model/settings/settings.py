@@ -22,7 +22,9 @@ _KNOWN = tuple(each.name for each in VARIABLES)
 _LIKENESS = 0.7
 """The similarity from which a name counts as a misspelt setting: KEPE and KEEP have 0.75, PORT and STORE 0.67."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
-"""The variables that Kubernetes sets in every pod: a service ``streamkeeper-store`` gives ``…STORE_PORT_9000_TCP``."""
+"""The pattern of the variables that Kubernetes sets in every pod: a service ``streamkeeper-store`` gives
+``…STORE_PORT_9000_TCP``.
+"""
 _DRIVERS = "STREAMKEEPER_DRIVERS"
 
 
@@ -85,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def scratch(self) -> Path:
         """The scratch space of drivers, drills and dry runs; no file there is needed after the process that uses it has
-        ended.
+        terminated.
         """
         return Path(self.home, "scratch")
 

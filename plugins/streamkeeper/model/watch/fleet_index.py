@@ -76,11 +76,11 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     beat: tuple[str, int, int] = ("", 0, 0)
     """Instance, generation and beat of the driver's last report."""
     beat_at: float = 0.0
-    """The moment since when ``beat`` is unchanged."""
+    """The moment since which ``beat`` is unchanged."""
     frozen_at: float = 0.0
-    """The moment since when processes of the driver are stopped; 0 if none is stopped."""
+    """The moment since which processes of the driver are stopped; 0 if none is stopped."""
     elsewhere_at: float = 0.0
-    """The moment since when every pass ran on a machine that cannot observe the driver; 0 if the last pass could."""
+    """The moment since which every pass ran on a machine that cannot observe the driver; 0 if the last pass could."""
     restarts: tuple[float, ...] = ()
     """The moments at which the driver was restarted."""
     acts: dict[str, tuple[float, ...]] = {}
@@ -92,7 +92,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     incidents: JobIncidents | None = None
     """The job's incidents."""
     committed_at: dict[str, float] = {}
-    """Query -> the moment of its last commit with data, which a restarted driver does not know."""
+    """Query -> the moment of its last commit with data, which a restarted driver does not report."""
     error: ToldError | None = None
     """The last reported error."""
     lost: bool = False
@@ -103,11 +103,11 @@ class QueryRow(msgspec.Struct, frozen=True, kw_only=True):
     """One query of the current release. Moments are seconds since 1970; None: unknown or not available."""
 
     lag_s: float | None = None
-    """Lag of the sources in seconds; None if the driver has ended."""
+    """Lag of the sources in seconds; None if the driver has terminated."""
     lag_records: int | None = None
-    """Unread records; None if the driver has ended."""
+    """Unread records; None if the driver has terminated."""
     lag_files: int | None = None
-    """Unread files; None if the driver has ended."""
+    """Unread files; None if the driver has terminated."""
     committed_at: float | None = None
     """The commit of the last batch with data, by the driver's clock."""
     batch_s: float | None = None

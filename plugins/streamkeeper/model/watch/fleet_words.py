@@ -1,4 +1,4 @@
-"""The figures in a job's row of the fleet, each from the query that is worst in it."""
+"""The figures in a job's row of the fleet. Each figure comes from the query that has the worst value."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
     """A query's current checkpoint version.
 
     ``damaged``, ``unproven``, ``input_gone`` and ``input_unchecked`` are only filled if ``lost`` is empty, the job
-    should run, and its driver has ended.
+    should run, and its driver has terminated.
     """
 
     version: str
@@ -41,7 +41,7 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
     input_gone: str = ""
     """Files of the open batch that no longer exist."""
     unproven: str = ""
-    """The driver that may still write there, because its end was stated and not proven."""
+    """The driver that may still write in the directory, because its end was stated and not proven."""
     input_unchecked: str = ""
     """Files of the open batch that could not be checked."""
     bytes: int | None = None
@@ -96,7 +96,7 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     restarts_s: tuple[float, ...] = ()
     """Seconds since each observed restart of the driver."""
     owned: bool = True
-    """Whether a known task or process carries out the open operation."""
+    """False if the task or process that carries out the open operation has provably ended; otherwise True."""
     asked: AskedPerson | None = None
     """The open question; None without one."""
     checkpoints: dict[str, CheckpointLook] = {}
@@ -112,9 +112,11 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     history: dict[str, tuple[HistoryPoint, ...]] = {}
     """Query -> its measurements, oldest first, if they were read."""
     lost: str = ""
-    """The records that name the job although its journal is missing; no other fact is known then."""
+    """The records that name the job although its journal is missing, in which case no other fact is available."""
     outdated: str = ""
-    """How the job's journal is older than the data, or older than an earlier pass has read it; empty if it is not."""
+    """How the job's journal is older than the data, or older than when an earlier pass read it; empty if it is not
+    older.
+    """
     unreadable: str = ""
     """Why the job's journal cannot be read. All other facts are then from the last pass that could read the journal."""
     unlooked: dict[str, str] = {}
@@ -147,7 +149,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     """The advised action."""
     heading: str
-    """Heading of docs/operations/runbook.md."""
+    """Heading of the section about the symptom in docs/operations/runbook.md."""
 
     @property
     def key(self) -> str:

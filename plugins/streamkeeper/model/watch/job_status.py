@@ -26,15 +26,15 @@ class JobStatus(Enum):
     DRAINING = "draining"
     """The job's driver finishes the open batch."""
     FINISHED = "finished"
-    """The job's driver read all input and ended (availableNow)."""
+    """The job's driver read all input and exited (availableNow)."""
     FAILED = "failed"
-    """The job's driver ended with an error, or without a report."""
+    """The job's driver terminated with an error, or without a report."""
     ENDED = "ended"
-    """The job's driver ended on command, or was superseded."""
+    """The job's driver stopped on command, or was superseded."""
     STOPPED = "stopped"
     """A person has stopped the job; only a person starts it again."""
     UNKNOWN = "unknown"
-    """The job's driver belongs to a place that cannot be observed from here."""
+    """The job's driver runs, or ran, in a place that cannot be observed from here."""
 
 
 def find_standing(driver: ObservedDriver, *, stopped: bool = False) -> JobStatus:

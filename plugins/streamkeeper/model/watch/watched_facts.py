@@ -28,7 +28,7 @@ class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def replaces(self) -> bool:
-        """Whether the operation has come so far that it may be replacing the driver."""
+        """Whether the operation has reached a step in which it may be replacing the driver."""
         return not self.waits_for_person and (self.mends or self.step not in BEFORE_DRAIN)
 
 
@@ -69,7 +69,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     """The person who deployed the current release."""
     ended: str = ""
-    """The recorded proof that the current instance has ended; empty if its end is not recorded."""
+    """The recorded proof that the current instance has terminated; empty if its end is not recorded."""
     unproven: dict[str, str] | None = None
     """Query -> driver that may still write its current checkpoint version, because its end was only stated."""
     last_fault: str = ""
@@ -79,7 +79,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     ended_stated: bool = False
     """Whether a person stated the current instance's end without proof."""
     went_back: str = ""
-    """How the journal ends before an entry that an earlier pass has read, as a sentence.
+    """A sentence if the journal now ends before an entry that an earlier pass has read.
 
     Empty otherwise, and after the next entry.
     """
@@ -101,4 +101,4 @@ NO_FACTS = JobFacts(
     desired_release="",
     last_failure="",
 )
-"""The facts of a job whose journal is lost, was never read, or says that nobody wants to see the job."""
+"""The facts of a job whose journal is lost or was never read, or which is retired."""

@@ -52,8 +52,9 @@ class EndedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unused(msgspec.Struct, frozen=True, kw_only=True):
-    """An unused directory: an unpacked bundle, which the next driver would unpack again, or what a drill has left
-    behind.
+    """An unused directory: an unpacked bundle, which the next driver would unpack a second time, or the leftovers of a
+    drill.
+
     ``used``: time of the last use, ns since 1970.
     """
 
@@ -225,14 +226,16 @@ def _needed(state: JobState) -> set[str]:
 
 
 def _dead(installation: Installation, state: JobState) -> list[InstanceState]:
-    """Return the instances whose end is recorded, and those whose end is proven now."""
+    """Return the instances that have terminated: their end is recorded, or is proven now."""
     seen = observe_instances(installation, state, state.instances)
     terminated = {name for name, liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
     return [instance for name, instance in state.instances.items() if name in terminated]
 
 
 def _last_sign(installation: Installation, state: JobState, instance: InstanceState) -> float:
-    """Return the time of an instance's last status, else of its operation's start, in seconds since 1970."""
+    """Return the time of an instance's last status; without a status, the start of its operation. In seconds since
+    1970.
+    """
     status = DriverObservation.of(installation, state, instance.instance).status
     if status is not None and status.at:
         return datetime.fromisoformat(status.at).timestamp()
@@ -241,7 +244,9 @@ def _last_sign(installation: Installation, state: JobState, instance: InstanceSt
 
 
 def _going(key: str) -> tuple[bool, bool, str]:
-    """Return a sort key: the launch first, so that no process starts the instance, and the proofs of its end last."""
+    """Return a key that sorts records for removal: the launch first, so that no process starts the instance, and the
+    proofs of its end last.
+    """
     name = key.rpartition("/")[2]
     return name != "launch.json", name.startswith("process-"), key
 

@@ -85,7 +85,7 @@ class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...] = ()
     """The inspected jobs."""
     everything: bool = False
-    """Whether these are all jobs."""
+    """Whether ``jobs`` are all jobs."""
 
 
 class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,7 +252,7 @@ def tell_run(run: PruneRun) -> Iterator[str]:
 
 @contextmanager
 def _telling(errors: list[str], about: str) -> Iterator[None]:
-    """Turn an error into a sentence that starts with its subject."""
+    """Catch an error and append it to ``errors`` as a sentence that starts with ``about``."""
     try:
         yield
     except (StreamkeeperError, OSError) as error:
@@ -260,7 +260,9 @@ def _telling(errors: list[str], about: str) -> Iterator[None]:
 
 
 def _sink_logs(installation: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
-    """Yield the logs of a file sink, one for each version that it wrote. Spark compacts them, but drops no line."""
+    """Yield the logs of a file sink, one for each version that it wrote. Spark compacts these logs, but drops
+    no line.
+    """
     release = state.serving_release
     manifest = stored_manifests(installation, state, release).get(query) if release in state.described else None
     folder = capabilities_of(manifest.sink.kind).log_folder if manifest is not None else ""

@@ -92,7 +92,7 @@ def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]
 
 
 def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold]) -> Iterator[str]:
-    """Yield the newest drill, the pin and the holds of a snapshot, one line each; ``drills``: oldest first."""
+    """Yield one line each for the newest drill, the pin and every hold of a snapshot; ``drills``: oldest first."""
     if drills:
         yield f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"
     if pin is not None:

@@ -1,7 +1,7 @@
 """Admit a deploy or a rollback before it is recorded: a refusal leaves no record and starts no driver.
 
 ``Deploy.open`` calls every check, in the order that docs/internals/architecture.md lists under "Admission". This module
-has those that need the job and its code, and writes nothing. The steps of a deploy check again what may have changed.
+has the checks that need the job and its code, and writes nothing. The steps of a deploy recheck what may have changed.
 """
 
 from __future__ import annotations

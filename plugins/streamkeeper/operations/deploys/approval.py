@@ -61,7 +61,7 @@ def back_up_state(installation: Installation, state: JobState, operation: Operat
 
 
 def _has_no_batch(installation: Installation, state: JobState, query: str, version: str) -> bool:
-    """Whether a version has committed no batch, as its records and its files agree."""
+    """Whether a version has committed no batch, according to both its records and its files."""
     if find_version_loss(installation, state, query, version):
         return False
     return last_committed(installation.checkpoint(state, query, version)) is None
@@ -193,7 +193,7 @@ def _record(installation: Installation, job: str, operation: str, answer: _Given
 def asked_about(operation: OperationState) -> About | None:
     """Return the subject of the newest question of an operation.
 
-    None if it has asked no question, has ended, or has given up its candidate.
+    None if the operation has asked no question, has ended, or has given up its candidate.
     """
     if operation.outcome is not None or operation.fall_back:
         return None
@@ -204,7 +204,7 @@ def asked_about(operation: OperationState) -> About | None:
 
 
 def _batches(installation: Installation, job: str, operation: OperationState, about: About) -> dict[str, str]:
-    """Return query -> the batch that the question was about: of the snapshot, or of the rebuilt output."""
+    """Return query -> the batch that the question was about: the batch of the snapshot, or of the rebuilt output."""
     if about is About.STATE:
         return {query: str(snapshot.batch) for query, snapshot in _snapshots(installation, job, operation).items()}
     return {

@@ -97,10 +97,10 @@ def _has_other_topics(forward: Assessment, query: str) -> bool:
 def _with_losses(
     way: QueryTransition, output_lacks: int | None, topics: dict[str, str] | None, request: DeployRequest
 ) -> QueryTransition:
-    """Return the transition with what a person accepts who approves it.
+    """Return the transition, with the losses and topics that a person accepts by approving it.
 
-    ``topics``: topic -> its id, if a topic was created again since the current version read it; else None. A rollback
-    that leaves this version needs no approval: it is refused if the older position is in another topic.
+    ``topics``: topic -> its id, if a topic was recreated since the current version read it; else None. A rollback that
+    leaves this version needs no approval: it is refused if the older position is in another topic.
     """
     if topics is None or (isinstance(request.kind, Rollback) and way.way.replays):
         return msgspec.structs.replace(way, output_lacks=output_lacks)
@@ -148,7 +148,7 @@ def find_transitions(
 
 
 def _told_other_topics(read: Mapping[str, str], now: Mapping[str, str], place: str) -> str:
-    """Return which topics were created again since ``place`` read them, as a clause; empty without one."""
+    """Return which topics were recreated since ``place`` read them, as a clause; empty if none was."""
     others = recreated(read, now)
     if not others:
         return ""
@@ -247,8 +247,8 @@ def _ways_to_go_back(
 ) -> QueryFacts:
     """Add the version and the snapshot that a rollback can use, and the loss of each.
 
-    ``installation``, ``state`` and ``query``: of which job and query; ``release``: the target of the rollback;
-    ``facts``: without the paths; ``topics``: Kafka topic -> its id now.
+    ``installation``, ``state`` and ``query``: the query and its job; ``release``: the target of the rollback;
+    ``facts``: the facts without these rollback paths; ``topics``: Kafka topic -> its id now.
     """
     if facts.judged.verdict is Verdict.RESUME:
         # The rollback resumes from the last commit.
@@ -271,7 +271,7 @@ def _ways_to_go_back(
 
 
 def _is_kept(installation: Installation, state: JobState, query: str, version: str) -> bool:
-    """Whether a version that was left still exists unchanged."""
+    """Whether a version that the query has left still exists unchanged."""
     there = is_published(installation.checkpoint(state, query, version))
     return there and not find_version_loss(installation, state, query, version)
 
@@ -314,8 +314,11 @@ def _as_boundary(state: JobState, query: str, snapshot: Snapshot, topics: Mappin
 
 
 def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
-    """Return the first word of the sentence: the verdict. For a recovery, and for a rollback that proceeds despite a
-    REFUSE, return its name instead, because the verdict is about files that it leaves behind."""
+    """Return the first word of the sentence, usually the verdict.
+
+    For a recovery, return the name of its action. For a rollback that proceeds despite a REFUSE, return ``ROLLBACK``.
+    In both cases the verdict is about files that the operation leaves behind.
+    """
     if request.recovery is not None and not refusal:
         return request.recovery.asked_for.name
     if isinstance(request.kind, Rollback) and not refusal and forward.verdict is Verdict.REFUSE:
@@ -333,8 +336,8 @@ def _sentence(
 ) -> str:
     """Return one line with the verdict, each query's transition and the replayed data; or with the refusal.
 
-    ``installation`` and ``state``: the installation and the job's state; ``word``: the first one; ``release``: the
-    candidate's; ``transitions``: query -> transition; ``refusal``: may be empty.
+    ``installation`` and ``state``: the installation and the job's state; ``word``: the first word of the line;
+    ``release``: the name of the candidate; ``transitions``: query -> transition; ``refusal``: may be empty.
     """
     if refusal:
         return f"{word}{'' if word == Verdict.REFUSE.name else ', refused'}: {refusal}"

@@ -1,4 +1,4 @@
-"""The cost of going back: batches to write again and their input, counted from the checkpoints and the output."""
+"""The cost of a rollback: the batches to replay and their input, counted from the checkpoints and the output."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def _going_back(installation: Installation, record: OperationRecord, query: str,
 
 
 def _again(installation: Installation, state: JobState, query: str, way: QueryTransition) -> str:
-    """Return the data between the two positions, according to the checkpoints; empty if the positions are equal."""
+    """Return a phrase about the data that is read and written a second time, according to the checkpoints.
+
+    Empty if the current position and the position of the rollback are equal.
+    """
     before = installation.checkpoint(state, query, way.before)
     now, (then, goes_back) = position(before.fresh()), _back_at(installation, state, query, way)
     reach = compare(now, then)
@@ -91,7 +94,9 @@ def _again(installation: Installation, state: JobState, query: str, way: QueryTr
 
 
 def _beyond_the_checkpoint(installation: Installation, state: JobState, query: str, way: QueryTransition) -> str:
-    """Return a clause about batches in the output that the checkpoint has not committed; empty if there are none."""
+    """Return a clause about batches in the output that the checkpoint has not committed; empty if the output has no
+    such batches.
+    """
     sink = stored_manifests(installation, state, state.serving_release)[query].sink
     holds = ask(installation, state, state.serving_release, query, sink, way.before)
     if holds.unknown:
@@ -109,7 +114,9 @@ def _beyond_the_checkpoint(installation: Installation, state: JobState, query: s
 def _back_at(
     installation: Installation, state: JobState, query: str, way: QueryTransition
 ) -> tuple[Position, GoesBack | None]:
-    """Return the position from which the query would continue, and its file lists, None at the beginning."""
+    """Return the position from which the query would continue, with its file lists; the lists are None if that position
+    is the beginning.
+    """
     before = installation.checkpoint(state, query, way.before)
     if way.way is Transition.RETURN:
         kept = installation.checkpoint(state, query, way.version)

@@ -38,7 +38,7 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
     A planned batch counts, because a killed driver may have written it without committing it, and readers must not see
     its rows vanish. If the driver was drained, its status is more precise and is used instead: it names the last batch
     that the driver's gate admitted. No earlier driver can have written a later batch, because the admitted batch was
-    not committed yet, and Spark commits a batch before it starts the next one.
+    not committed yet, and Spark commits a batch before it starts the next batch.
 
     ``epoch``: the query's newest epoch; ``status``: the last status of the driver that claimed this epoch.
     """
@@ -55,7 +55,7 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
 def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
     """Return a phrase with a rebuild's input, the memory that a second driver needs, and this machine's free memory.
 
-    ``conf``: the candidate's Spark conf; ``beside``: a phrase with more input, which the query has never read.
+    ``conf``: the candidate's Spark conf; ``beside``: a phrase about additional input that the query has never read.
     """
     import psutil  # slow to load and rarely needed
 

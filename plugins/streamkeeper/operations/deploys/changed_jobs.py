@@ -30,7 +30,7 @@ class ChangeKind(StrEnum):
     NO_FILE = "no file"
     """A job that is not stopped and has no file here: deleted, renamed, or from another jobs root."""
     UNKNOWN = "unknown"
-    """Its code or its records cannot be read."""
+    """A job whose code or records cannot be read."""
 
 
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def _look(installation: Installation, root: Path, job: str, *, known: bool) -> J
 
 
 def _may_be_job(file: Path, job: str) -> bool:
-    """Whether a file declares the job of its name, or cannot be parsed and may declare it."""
+    """Whether a file declares the job with the file's name, or may declare it because the file cannot be parsed."""
     source = file.read_bytes()
     try:
         return declares_job(source, job)

@@ -1,8 +1,8 @@
 """Take a snapshot, under a hold, of a query's last batch before the cutover: the rollback path to the previous release.
 
-The snapshot is taken after the new release has committed, so that it does not lengthen the gap in the output. The files
-still exist then, because Spark keeps those of the last hundred batches. If the snapshot fails, the new release runs all
-the same, so the deploy continues and reports the failure.
+The snapshot is taken after the new release has committed, so that it does not lengthen the gap in the output. The
+batch's files still exist at that time, because Spark keeps those of the last hundred batches. A failed snapshot does
+not affect the new release, which keeps running, so the deploy continues and reports the failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Knowledge of an instance's termination: recorded, proven by its runner, or stated by a person."""
+"""The evidence that an instance has terminated: a record, a proof by its runner, or a person's statement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
 _KILLED_WITHIN_S, _LOOK_S = 10.0, 0.5
-"""How long to wait for the end of a killed instance before its end is recorded, and between two looks."""
+"""Seconds to wait for the termination of a killed instance before its end is recorded, and seconds between two
+observations.
+"""
 
 
 def state_death(
@@ -82,7 +84,7 @@ def state_death(
 def is_stated(installation: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
     """Whether exactly this statement is recorded.
 
-    If so, a task that is repeated after it was killed has nothing left to do.
+    If it is, a task that is retried after it was killed has nothing left to do.
 
     ``installation``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: who stated it, and
     why.
@@ -145,9 +147,10 @@ def must_not_be_shared(installation: Installation, state: JobState, versions: Ma
 
 
 def give_up(installation: Installation, job: str, instance: str, reason: str) -> str:
-    """Kill what may have been started of an instance that owns nothing. Return how it ended, for its record.
+    """Kill all processes of an instance that owns nothing. Return how the instance ended, for its record.
 
-    If its end is not seen soon, the instance still writes nothing, and ends once it reads the record of its end.
+    If its termination is not observed soon, the instance still cannot write, and terminates once it reads the record of
+    its end.
     """
     installation.runner.kill(job, instance)
     until = clock.monotonic() + _KILLED_WITHIN_S
@@ -160,8 +163,8 @@ def give_up(installation: Installation, job: str, instance: str, reason: str) ->
 
 
 def make_unclaimable(installation: Installation, job: str, instance: str) -> bool:
-    """Prevent every process from claiming an instance that none has claimed. Return False if one has: another caller of
-    the same operation has started the instance since it was observed.
+    """Prevent every process from claiming an instance that no process has claimed yet. Return False if a process
+    already has: another caller of the same operation has started the instance since it was observed.
     """
     return is_barred(bar(Control(installation.store, job, instance), instance, this_machine(), installation.id))
 

@@ -316,7 +316,9 @@ class Deploy:
         return reached
 
     def _lost_back(self, state: JobState, operation: OperationState) -> dict[str, str]:
-        """Return query -> the rows that its rollback path loses; empty until the candidate that read them has ended."""
+        """Return query -> the rows that its rollback path loses; empty until the candidate that read these rows has
+        terminated.
+        """
         candidates = state.instances_of(operation.operation, Role.CANDIDATE)
         went = operation.fall_back and any(instance.appointed for instance in candidates)
         if operation.outcome is not None or not went or state.owners:
@@ -338,7 +340,9 @@ class Deploy:
         crash_point(f"{name}.after")
 
     def _instead(self, decision: Decision, error: StreamkeeperError) -> Decision:
-        """Return the decision that follows a failed action; raise the error if there is none."""
+        """Return the decision to take instead of the one whose action failed; raise the error if there is no such
+        decision.
+        """
         step, action = decision.step, decision.action
         permanent = isinstance(error, PermanentError)
         known = self.state.operations.get(self.operation)

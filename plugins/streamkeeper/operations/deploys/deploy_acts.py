@@ -97,7 +97,7 @@ from streamkeeper.registry.objects import put_object
 
 
 class DeployActs:
-    """Carries out decisions of one deploy."""
+    """The actions of one deploy, which carry out its decisions."""
 
     def __init__(self, installation: Installation, journal: Journal, job: str, operation: str) -> None:
         self._installation = installation
@@ -265,7 +265,9 @@ class DeployActs:
         self._installation.runner.launch(spec, secrets)
 
     def _lies_here(self, state: JobState) -> bool:
-        """Whether a driver may open a version in a local directory, although new checkpoints are stored elsewhere."""
+        """Whether a driver must run on this machine only: the job has a checkpoint version in a local directory,
+        although drivers or their executors would otherwise run on other machines.
+        """
         settings = self._installation.settings
         if not settings.master and not runner_kind(settings.drivers).on_nodes:
             return False
@@ -334,7 +336,7 @@ class DeployActs:
         return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
     def _last_batches(self) -> LastBatches:
-        """Return query -> the last committed batch of the release that ended.
+        """Return query -> the last committed batch of the release whose driver terminated.
 
         Damaged checkpoints that a recovery leaves behind are omitted, so that no snapshot of them is taken.
         """
@@ -384,7 +386,9 @@ class DeployActs:
 
 
 def release_before(state: JobState) -> str:
-    """Return the release that was current last before the present one; raises OperationRefused if there was none."""
+    """Return the release that was current immediately before the present one; raises OperationRefused if no release
+    was.
+    """
     before = [release for release in state.served if release != state.serving_release]
     if not before:
         raise OperationRefused(f"no release was current before {state.serving_release or 'now'}")

@@ -67,7 +67,7 @@ def place_of(installation: Installation, name: str) -> Installation:
 
 
 def clear_place(place: Installation, job: str) -> None:
-    """End the drivers of a private installation from ``place_of``, and remove the installation's home and store."""
+    """Kill the drivers of a private installation from ``place_of``, and remove the installation's home and store."""
     until = clock.monotonic() + _END_S
     for instance in place.journal(job, "dry-run").state().instances:
         # A recorded end does not count: an instance that was given up may still run.

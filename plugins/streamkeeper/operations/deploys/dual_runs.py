@@ -1,6 +1,6 @@
-"""Start one dual run at a time, because it runs two drivers of a job and the machine's memory is limited.
+"""Allow one dual run at a time, because a dual run needs two drivers of a job and the machine's memory is limited.
 
-Correctness does not depend on this limit, so there is no lock: two dual runs that start at the same moment both
+Correctness does not depend on this limit, so there is no lock: if two dual runs start at the same moment, both
 continue.
 """
 
@@ -17,7 +17,7 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.jobs import list_jobs
 
 TURN = "another dual run"
-"""The wait of an operation that may not start its dual run yet."""
+"""What an operation waits for while another job's dual run keeps it from starting its own."""
 
 
 class DualRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,12 +28,14 @@ class DualRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The dual run in words."""
+        """The dual run as a sentence."""
         return f"job {self.job} is in a dual run (operation {self.operation})"
 
 
 def dual_run_before(installation: Installation, job: str, operation: str) -> DualRun | None:
-    """Return another job's dual run that must end before this operation starts its own; None if it need not wait."""
+    """Return another job's dual run that must finish before this operation may start its own; None if this operation
+    need not wait.
+    """
     state = installation.journal(job, f"operation:{operation}").state()
     if not _is_to_begin(state, state.operations[operation]):
         return None
@@ -42,7 +44,7 @@ def dual_run_before(installation: Installation, job: str, operation: str) -> Dua
 
 
 def never_came(before: DualRun, limit_s: float) -> str:
-    """Return the reason for ending an operation that has waited ``limit_s`` for another job's dual run."""
+    """Return the reason for stopping an operation that has waited ``limit_s`` seconds for another job's dual run."""
     return f"{before.sentence} and has not ended within {limit_s:g} s"
 
 
@@ -54,9 +56,10 @@ def _is_to_begin(state: JobState, operation: OperationState) -> bool:
 
 
 def _dual_run_of(installation: Installation, job: str) -> DualRun | None:
-    """Return the dual run of a job; None once the new driver was ordered to go, because the old one has ended by then.
+    """Return the dual run of a job; None without one.
 
-    A dual run that waits for a person does not count, because an answer may take a day.
+    The dual run is over once the new driver was ordered to start, because the old driver has terminated before that
+    order. A dual run that waits for a person does not count, because an answer may take a day.
     """
     try:
         state = installation.journal(job, "reader").state()

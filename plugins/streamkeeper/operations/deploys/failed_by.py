@@ -1,4 +1,4 @@
-"""The kind of fault that ended a failed operation: from its findings, or from the records of its drivers."""
+"""Determine the kind of fault that made an operation fail, from its findings or from the records of its drivers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAILED = frozenset({Outcome.FAILED, Outcome.FELL_BACK})
 
 
 def fault_of_operation(installation: Installation, state: JobState, operation: OperationState, outcome: Outcome) -> str:
-    """Return the value of the ``Fault`` that ended an operation; empty for an operation that did not fail."""
+    """Return the value of the ``Fault`` that made an operation fail; empty for an operation that did not fail."""
     if outcome not in _FAILED:
         return ""
     found = None if operation.has_begun(Step.DRAIN) else _of_findings(installation, state.job, operation)

@@ -18,14 +18,14 @@ from streamkeeper.registry.objects import read_assessment
 
 
 class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """The findings of one operation."""
+    """The findings of one operation, with the verdict, the decision and the differences between the releases."""
 
     operation: str
     """The operation's id."""
     release: str
     """The operation's release."""
     before: str
-    """The release that was current when the operation started; empty without one."""
+    """The release that was current when the operation started; empty if none was current."""
     decision: str
     """The verdict and the operation's decision, in words."""
     refusal: str
@@ -37,7 +37,7 @@ class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
     """The differences between the two releases."""
     undiffered: str = ""
-    """Why ``differences`` are unknown, in one sentence; else empty."""
+    """Why ``differences`` could not be determined, in one sentence; empty if they were determined."""
 
 
 def last_assessed(state: JobState) -> OperationState | None:

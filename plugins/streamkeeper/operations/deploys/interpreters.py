@@ -1,4 +1,6 @@
-"""Choose the Python that runs a release. It determines PySpark and the packages, which only a deploy may change."""
+"""Choose the Python interpreter that runs a release. The interpreter determines PySpark and the packages, which only a
+deploy may change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Questions to a person: the stored assessment, kept state, differing outputs, and the answer's consequences."""
+"""Questions to a person, with the stored assessment, the kept state, the differing outputs and the effects of the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ def render_question(
 
 
 def subject_of(state: JobState, operation: OperationState) -> str:
-    """Return the question in one line."""
+    """Return the operation's question as one line of text."""
     release = operation.release
     if current_step(operation) is Step.REVIEW:
         return f"Replace the output of {state.predecessor} of {state.job} with the rebuilt output of {release}?"
@@ -207,7 +209,7 @@ def _kept_state(operation: OperationState) -> Iterator[str]:
 
 
 def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
-    """Yield why an answer is needed, and the rows that differ."""
+    """Yield Markdown lines with the reasons why an answer is needed, and the rows that differ for each query."""
     yield from ("### Why an answer is needed", "")
     yield from (f"- {escaped(reason)}" for reason in reasons_to_review(operation))
     yield ""
@@ -231,7 +233,7 @@ def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str
 
 
 def told_way_back(way: QueryTransition, serving: str) -> str:
-    """Return what a rollback would cost for one query.
+    """Return what a rollback would cost for one query, as a phrase.
 
     ``serving``: the release that is current until the cutover, to which the rollback would return.
     """

@@ -1,4 +1,6 @@
-"""Registration of releases: a job's code, params and conf, immutable and numbered. Never runs the job's code."""
+"""Registration of releases. A release is a job's code, params and conf, immutable and numbered. The job's code is never
+run.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:
 
 
 def _registered(state: JobState, content: ReleaseContent) -> Release | None:
-    """Return the release with this content. Stored forms are compared, as in Python 1, 1.0 and True are equal."""
+    """Return the release with this content; None without one. The stored forms are compared, because 1, 1.0 and True
+    are equal in Python.
+    """
     wanted = to_json(content)
     return next((release for release in state.releases.values() if to_json(release.content) == wanted), None)
 

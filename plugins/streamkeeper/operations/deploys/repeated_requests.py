@@ -1,4 +1,6 @@
-"""Whether an operation's id is used with the request that started it, as by a task that runs twice."""
+"""Check whether an operation's id is reused with the request that started the operation, as by a task that
+runs twice.
+"""
 
 from __future__ import annotations
 

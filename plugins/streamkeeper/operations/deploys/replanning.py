@@ -1,4 +1,4 @@
-"""Plan an open batch with an unreadable plan again: the query continues after its last commit.
+"""Replan an open batch whose plan is unreadable: the query continues after its last commit.
 
 The damaged directory is not changed. Its last committed batch becomes a snapshot without the damaged plan, and that
 snapshot becomes the next checkpoint version (docs/decisions/0032). The output must report that it does not contain the
@@ -30,7 +30,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def look_at_replan(installation: Installation, state: JobState, query: QueryLook, directory: Tree) -> Replan | None:
-    """Return the input that Spark would read if it planned the open batch again; None if a replan is not possible."""
+    """Return the input that Spark would read if it replanned the open batch; None if a replan is not possible."""
     if may_replan(query) or query.committed is None:
         return None
     try:
@@ -64,9 +64,9 @@ def copy_without_plans(installation: Installation, job: str, batches: Mapping[st
 
 
 def must_not_hold(installation: Installation, state: JobState, batches: Mapping[str, int]) -> None:
-    """Raise OperationRefused unless every output provably lacks the batch that its query is to plan again.
+    """Raise OperationRefused unless every output provably lacks the batch that its query is to replan.
 
-    ``batches``: query -> the batch to plan again. Call this only after all drivers have ended.
+    ``batches``: query -> the batch to replan. Call this only after all drivers have terminated.
     """
     manifests = stored_manifests(installation, state, state.serving_release) if batches else {}
     for query, batch in sorted(batches.items()):
@@ -85,7 +85,9 @@ def must_not_hold(installation: Installation, state: JobState, batches: Mapping[
 
 
 def _listed_since(tree: Tree, batch: int) -> list[str]:
-    """Return the files in the sources' own logs after a batch's plan, which are the input of the unreadable plan."""
+    """Return the files that the sources' own logs list after a batch's plan. They are the input of the
+    unreadable plan.
+    """
     found: list[str] = []
     for source in file_sources(tree, read_offsets(tree, batch), None):
         newest = source.entries.newest

@@ -26,7 +26,9 @@ from streamkeeper.operations.jobs.registered import must_know_commits
 from streamkeeper.system.crash_points import crash_point
 
 FIRST_COMMIT_S = 1800.0
-"""Limit of the first commit, longer than in a deploy: after an outage the first batch may be large."""
+"""Time limit in seconds for the first commit. It is longer than in a deploy, because the first batch after an outage
+may be large.
+"""
 
 
 def open_start(
@@ -114,7 +116,9 @@ def _wish(
 
 
 def _serves(installation: Installation, state: JobState) -> bool:
-    """Whether a driver is running without an order to end; raises OperationRefused if it cannot be observed."""
+    """Whether a driver is running and was not ordered to stop; raises OperationRefused if the driver cannot be
+    observed.
+    """
     instance = state.serving_instance
     driver = DriverObservation.of(installation, state, instance)
     seen = driver.liveness

@@ -71,7 +71,7 @@ class VersionActs:
         self._journal.append(only_heir)
 
     def shadow(self, instance: str) -> None:
-        """Record the new versions of the rebuilt queries, and the instance's permission to write to them."""
+        """Record the new versions of the rebuilt queries, and that the instance may write to them."""
         state = self._journal.state()
         must_not_be_outdated(self._installation, state)
         release = state.releases[state.instances[instance].release]

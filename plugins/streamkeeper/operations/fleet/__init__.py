@@ -1,1 +1,1 @@
-"""The watch over all jobs: what it observes, reports and starts again."""
+"""The watch over all jobs: what it observes and reports, and which jobs it restarts."""

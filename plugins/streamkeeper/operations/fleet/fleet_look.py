@@ -59,15 +59,15 @@ class WatchedJob:
     """All observations of one job. The fields are filled in one after another."""
 
     observation: JobObservation
-    """The look at the job, from which the parts are read."""
+    """The observation of the job, from which the other fields are read."""
     memory: JobMemory
-    """Facts that the last pass of the watch remembered."""
+    """The facts that the last pass of the watch remembered about the job."""
     facts: JobFacts | None = None
-    """Facts from its journal; those of the last pass if the journal is lost or unreadable."""
+    """Facts from the job's journal; those of the last pass if the journal is lost or unreadable."""
     driver: ObservedDriver = field(default_factory=ObservedDriver)
-    """Its current driver, without an exit record while it is alive."""
+    """The job's current driver, without an exit record while it is alive."""
     elsewhere: str = ""
-    """The only host that can observe it; empty if this one can."""
+    """The only host that can observe the driver; empty if this host can observe it."""
     abandoned: bool = False
     """Whether the carrier of its open operation has provably ended."""
     asked: AskedPerson | None = None
@@ -79,7 +79,9 @@ class WatchedJob:
     unlooked: dict[str, str] = field(default_factory=dict)
     """Part -> why it could not be read."""
     outdated: str = ""
-    """The proof that its journal is older than the written data, or than the last pass read it; else empty."""
+    """The evidence that the job's journal is older than the written data, or older than the journal that the last pass
+    read; empty if there is no evidence.
+    """
     lost: str = ""
     """The records that name the job if it has lost its journal; else empty."""
 
@@ -90,7 +92,9 @@ class WatchedJob:
 
     @property
     def unreadable(self) -> str:
-        """Why the journal could not be read although the store answered; ``facts`` are then those of the last pass."""
+        """Why the journal could not be read although the store answered; empty if the journal was read. If it is set,
+        ``facts`` are those of the last pass.
+        """
         return self.unlooked.get(RECORDS, "")
 
     @property
@@ -159,7 +163,9 @@ def look_at_fleet(
 
 
 def _known_jobs(installation: Installation, remembered: dict[str, JobMemory]) -> list[str]:
-    """Return the names of all jobs; jobs that an earlier pass observed are not checked for a journal."""
+    """Return the names of all jobs. Whether a job has a journal is checked only for jobs that no earlier pass has
+    observed.
+    """
     if not remembered:
         return recorded_jobs(installation)
     return [job for job in list_jobs(installation.store) if job in remembered or has_journal(installation.store, job)]
@@ -197,7 +203,7 @@ def _read_asked(installation: Installation, seen: WatchedJob, now: float) -> Non
 
 
 def _observe(installation: Installation, fleet: list[WatchedJob]) -> None:
-    """Observe all drivers at once."""
+    """Observe the drivers of all jobs with one observation of the machine."""
     known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance}
     ends = {driver: seen.facts.end if seen.facts is not None else None for driver, seen in known.items()}
     for driver, liveness in observe_livenesses(installation, ends).items():
@@ -294,19 +300,25 @@ def _find_outdated(installation: Installation, job: str, facts: JobFacts) -> str
 
 
 def _damage(directory: Tree) -> str:
-    """Return damage that makes a start harmful; a missing commit of a planned batch is none, as a crash leaves it."""
+    """Return the damage of a checkpoint that makes a start harmful; empty without such damage.
+
+    A missing commit of a planned batch does not count, because a crash leaves a checkpoint in that state.
+    """
     harmed = [damage for damage in lasting_damages(directory) if not damage.safe and damage.shape not in MENDED]
     return f"{harmed[0].shape} at {harmed[0].where} ({harmed[0].evidence}); {harmed[0].on_start}" if harmed else ""
 
 
 def _unproven(facts: JobFacts, query: str, directory: Tree) -> str:
-    """Return the driver that may still write the directory; empty without a committed batch, as no data is at risk."""
+    """Return the driver that may still write the directory; empty if there is no such driver.
+
+    The result is also empty without a committed batch, because no data is at risk then.
+    """
     owner = (facts.unproven or {}).get(query, "")
     return owner if owner and last_committed(directory) is not None else ""
 
 
 def _read_history(seen: WatchedJob) -> None:
-    """Read the history only of a job with a lag or a large state: otherwise no rule uses it."""
+    """Read the history of a job with a lag or a large state. No rule uses the history of other jobs."""
     status = seen.driver.status
     queries = status.queries.values() if status is not None else ()
     worth = any(

@@ -1,7 +1,7 @@
-"""The fleet for its metrics: the watch's index, and the status of each driver in it.
+"""The fleet as metrics: the watch's index, and the status of each driver in that index.
 
-The fleet is read at most every half minute, however often the metrics are scraped. Without a watch every job is read,
-as the command ``jobs`` does.
+The fleet is read at most once in half a minute, however often the metrics are scraped. Without a watch, every job is
+read, as the command ``jobs`` does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamkeeper.system.metrics import Fleet, JobSample
 
 REFRESH_S = 30.0
 FRESH_S = 300.0
-"""Age in seconds beyond which an index is used only for the time of the last pass."""
+"""Age in seconds beyond which an index is used only for the time of the last pass, and the jobs are read directly."""
 _READERS = 8
 _SERVES = frozenset({JobStatus.SERVING, JobStatus.DRAINING})
 _NOT_KNOWN = frozenset({JobStatus.UNKNOWN, JobStatus.NOT_DEPLOYED})
@@ -52,12 +52,16 @@ def look_at_fleet(installation: Installation, now: float) -> Fleet:
 
 
 def _last_pass(index: FleetIndex, now: float) -> float:
-    """Return the end of the last pass that could send notices; its start, if a later pass has replaced its index."""
+    """Return the time of the last pass that could send notices, in seconds since 1970.
+
+    This is the end of the pass that wrote the index. If Airflow's watch is active but a different watch wrote the
+    index, it is the start of the last pass of Airflow's watch.
+    """
     return index.airflow_pass_at if index.is_behind_airflow(now) else index.started + index.seconds
 
 
 class RecentFleet:
-    """A fleet that is read again once it is older than ``refresh_s``; threads may share it."""
+    """A fleet that is reread once the copy is older than ``refresh_s`` seconds; threads may share it."""
 
     def __init__(self, look: Callable[[], Fleet], *, refresh_s: float = REFRESH_S) -> None:
         self._look = look
@@ -66,7 +70,7 @@ class RecentFleet:
         self._seen: tuple[float, Fleet] | None = None
 
     def __call__(self) -> Fleet:
-        """Return the fleet, at most ``refresh_s`` old."""
+        """Return the fleet as read at most ``refresh_s`` seconds ago."""
         with self._lock:
             if self._seen is None or clock.monotonic() - self._seen[0] >= self._refresh_s:
                 self._seen = clock.monotonic(), self._look()
@@ -109,7 +113,9 @@ def _status(installation: Installation, row: JobRow) -> DriverStatus | None:
 
 
 def _look(installation: Installation, job: str) -> JobSample:
-    """Return one job if there is no watch; its snapshots are not read."""
+    """Return the sample of one job, read directly because there is no index of a watch. The job's snapshots are not
+    read.
+    """
     try:
         seen = JobObservation(installation, job)
         status = seen.observed.status

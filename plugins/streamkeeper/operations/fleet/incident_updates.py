@@ -47,10 +47,10 @@ def add(
     now: float,
     dry_run: bool,
 ) -> None:
-    """Append the record that ``decide`` returns, and add a line about it to ``lines``. ``now``: seconds since 1970.
+    """Append the record that ``decide`` returns, and add a line about it to ``lines``.
 
-    ``log``: the job's incidents; ``decide``: returns the record for their state, or None to append none; ``dry_run``:
-    only add the line.
+    ``log``: the job's incidents; ``decide``: returns the record for the state of the incidents, or None to append no
+    record; ``now``: seconds since 1970; ``dry_run``: add the line, but append no record.
     """
     record = decide(log.state()) if dry_run else None
     added: list[IncidentRecord] = [] if record is None else [record]
@@ -81,7 +81,11 @@ def _clear(key: str, found: dict[str, Symptom]) -> Callable[[JobIncidents], Inci
 
 
 def _is_over(look: JobLook, key: str) -> bool:
-    """Whether a missing finding clears an incident. It does not if its part was not read, or during a handover."""
+    """Whether an incident whose finding is missing is cleared.
+
+    It is not cleared if a part that the rule needs was not read, or while an operation is open, for the rules in
+    ``_ENDS_WITH_OPERATIONS``.
+    """
     rule = key.partition("/")[0]
     if any(_hides(part, rule) for part in look.unlooked):
         return False
@@ -89,7 +93,7 @@ def _is_over(look: JobLook, key: str) -> bool:
 
 
 def _hides(part: str, rule: str) -> bool:
-    """Whether a rule may have missed findings because this part was not read."""
+    """Whether a rule may have missed findings because ``part`` was not read."""
     if part.startswith("snapshots"):
         return rule in ("backup-late", "none-verified")
     if part.startswith("claims"):

@@ -13,7 +13,7 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.fleet import read_prune
 
 FORGET_S = 3600.0
-"""Age in seconds beyond which restarts and actions are dropped."""
+"""Age in seconds beyond which restarts and actions are dropped from the memory."""
 
 
 def compose_look(
@@ -59,7 +59,7 @@ def find_prune(installation: Installation) -> PruneRecord | None:
 
 
 def _remember(seen: WatchedJob, now: float) -> JobMemory:
-    """Update the time of the last heartbeat and the times of restarts."""
+    """Return the memory for the next pass, with the new times of the last heartbeat and of the restarts."""
     before = seen.memory
     restarts = tuple(moment for moment in before.restarts if now - moment <= FORGET_S)
     acts = {

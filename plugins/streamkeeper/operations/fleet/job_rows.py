@@ -12,9 +12,11 @@ from streamkeeper.model.watch.watched_facts import JobFacts
 from streamkeeper.operations.fleet.fleet_look import WatchedJob
 
 REMEMBERED_S = 24 * 3600.0
-"""How long an error is shown after its last report, seconds."""
+"""Seconds for which an error is shown after the driver has last reported it."""
 LONGEST_ERROR = 2000
-"""Limit in characters: the index is replaced every minute, and the driver's log contains the whole text."""
+"""Largest length of an error in characters. It is limited because the index is replaced every minute; the driver's log
+has the whole text.
+"""
 
 
 def make_row(seen: WatchedJob, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
@@ -67,7 +69,7 @@ def _error(seen: WatchedJob, before: ToldError | None, now: float) -> ToldError 
 
 
 def _told_error(seen: WatchedJob) -> str:
-    """Return the driver's own error; without one, the failure of the last deploy."""
+    """Return the error that the driver reported; without one, the failure of the last deploy."""
     driver = seen.driver
     found = driver.error or "; ".join(driver.query_errors) or driver.waiting
     return found or (seen.facts.last_failure if seen.facts is not None else "")

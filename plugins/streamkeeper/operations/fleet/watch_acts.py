@@ -21,7 +21,7 @@ from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.system import clock
 
 AT_ONCE = max(2, os.cpu_count() or 2)
-"""Limit of operations that are continued at once: each starts a JVM."""
+"""Largest number of operations that are continued at once, because each starts a JVM."""
 REQUESTED_BY = "the watch"
 _PAUSE_S = 0.25
 
@@ -34,7 +34,7 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     """The operation's id."""
     on: str = ""
-    """The event that the operation waits for; empty without a wait."""
+    """The event that the operation waits for; empty if it does not wait."""
     since: float = 0.0
     """When that wait started, seconds since 1970."""
     sentence: str = ""
@@ -71,7 +71,8 @@ def begin(installation: Installation, job: str, facts: JobFacts, planned: Planne
 
 
 def start_again(installation: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
-    """Start the current release from its checkpoint. Return the operation's id, empty if the job is already running.
+    """Restart the job: start its current release from its checkpoint. Return the operation's id, empty if the job is
+    already running.
 
     Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped after ``facts`` were read.
     """
@@ -87,10 +88,10 @@ def start_again(installation: Installation, job: str, facts: JobFacts, *, reason
 def carry_on(
     installation: Installation, operations: Iterable[Carried], *, now: Callable[[], float], until: float
 ) -> tuple[list[Carried], list[str]]:
-    """Advance operations side by side until each is done, or until the clock ``now`` reaches ``until``.
+    """Advance operations concurrently until each is done, or until the clock ``now`` reaches ``until``.
 
-    Return the advanced operations, and one sentence per failure. The next pass continues an operation that still
-    waits; the operation's deadline stays the same.
+    Return the advanced operations, and one sentence per failure. An operation that still waits is continued by the next
+    pass; its deadline stays the same.
     """
     left = list(operations)[:AT_ONCE]
     rest = list(operations)[AT_ONCE:]

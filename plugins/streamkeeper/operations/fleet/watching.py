@@ -70,7 +70,9 @@ class WatchPass:
 
 @dataclass
 class _Job:
-    """One job in a pass."""
+    """One job in a pass: the observation, the rules' input and findings, the incidents, and the job's row of the last
+    pass.
+    """
 
     seen: WatchedJob
     """The observation of the job."""
@@ -87,7 +89,7 @@ class _Job:
 
     @property
     def left(self) -> bool:
-        """Whether the job is left to the watch of another machine."""
+        """Whether the job is left to the watch of the machine that can observe it."""
         return bool(self.memory.elsewhere_at) and self.look.now - self.memory.elsewhere_at < ELSEWHERE_S
 
     def row(self) -> JobRow:
@@ -262,7 +264,9 @@ def _act(watch: WatchPass, jobs: list[_Job], lines: list[str], failed: list[str]
 
 
 def _unknown_secrets(watch: WatchPass, job: _Job) -> str:
-    """Return the secret schemes that this watch cannot resolve; Airflow's connections do not exist outside Airflow."""
+    """Return the secret schemes that this watch cannot resolve, such as Airflow's connections outside Airflow; empty if
+    there are none.
+    """
     needed = job.seen.facts.secrets if job.seen.facts is not None else ()
     return ", ".join(scheme for scheme in needed if scheme not in watch.installation.resolvers)
 
@@ -290,7 +294,7 @@ def _begin(watch: WatchPass, job: _Job, planned: PlannedAct, lines: list[str]) -
 
 
 def _own(job: _Job) -> list[Carried]:
-    """Return the open operation, if an earlier pass started it."""
+    """Return the job's open operation if an earlier pass started it, else nothing."""
     operation = "" if job.seen.unreadable else _operation_of(job)
     return [_wait_of(job, operation)] if operation.startswith(OWN) else []
 
@@ -300,7 +304,7 @@ def _operation_of(job: _Job) -> str:
 
 
 def _wait_of(job: _Job, operation: str) -> Carried:
-    """Return the operation, with the wait that the last pass remembered."""
+    """Return the operation with the wait that the last pass remembered for it, if it remembered one."""
     known, on, since = job.memory.wait
     same = known == operation
     return Carried(job=job.look.job, operation=operation, on=on if same else "", since=since if same else 0.0)

@@ -1,1 +1,1 @@
-"""What is known of one job: its installation, records, drivers, inputs and outputs."""
+"""The facts about one job: its installation, records, drivers, inputs and outputs."""

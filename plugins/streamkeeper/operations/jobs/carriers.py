@@ -1,8 +1,9 @@
-"""The carrier of an operation: the process or DAG run that executes it, recorded so that the watch detects its end.
+"""The carrier of an operation: the process or DAG run that executes it. It is recorded so that the watch detects its
+termination.
 
-The record ``carriers/<job>/<operation>.json`` is replaced when another process or run takes the operation over. It can
-prove that a carrier has ended (a terminated process of this machine, a finished DAG run), but not that a carrier is
-alive. A carrier whose end is not proven is assumed to be alive.
+The record ``carriers/<job>/<operation>.json`` is replaced when another process or run takes the operation over. The
+record can prove that a carrier has terminated (a process of this machine that has terminated, a DAG run that has
+finished), but not that a carrier is alive. A carrier without such a proof is assumed to be alive.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Carrier(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     """The process id on that machine; 0 for a DAG run."""
     started: int = 0
-    """When the process started, clock ticks since boot."""
+    """When the process started, in clock ticks since boot."""
     dag: str = ""
     """The DAG's id; empty for a process."""
     run: str = ""
@@ -40,11 +41,11 @@ class Carrier(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     """The task group of the operation, in a DAG with more than one."""
     asking: dict[str, str] = {}
-    """Subject of a question -> id of the run's task that has asked it; empty in older records."""
+    """Subject of a question -> id of the run's task that asked the question; empty in older records."""
 
 
 RunIsOver = Callable[[str, str], bool]
-"""Whether a run of a DAG has ended; False if that is unknown."""
+"""Whether a run of a DAG has finished; False if that is unknown."""
 
 
 def nobody_knows(dag: str, run: str) -> bool:
@@ -73,7 +74,9 @@ def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
 
 
 def note_asking(store: Store, job: str, operation: str, about: About, *, dag: str, run: str, task: str) -> None:
-    """Record which task of a DAG run asks a question; nothing if another process or run carries the operation out."""
+    """Record which task of a DAG run asks a question; record nothing if another process or run executes the
+    operation.
+    """
     carrier = read_carrier(store, job, operation)
     if carrier is not None and (carrier.dag, carrier.run) == (dag, run):
         tasks = {**carrier.asking, about.value: task}
@@ -81,13 +84,15 @@ def note_asking(store: Store, job: str, operation: str, about: About, *, dag: st
 
 
 def job_of(store: Store, operation: str) -> str:
-    """Return the job of an operation with a recorded carrier, at the cost of one listing; empty if it is unknown."""
+    """Return the job of an operation with a recorded carrier, at the cost of one listing; empty if no carrier is
+    recorded.
+    """
     keys = (key.split("/") for key in store.list("carriers/"))
     return next((job for _, job, name in (key for key in keys if len(key) == 3) if name == f"{operation}.json"), "")
 
 
 def is_abandoned(store: Store, job: str, operation: str, run_is_over: RunIsOver = nobody_knows) -> bool:
-    """Whether the operation's carrier has provably ended; False without a recorded carrier."""
+    """Whether the operation's carrier has provably terminated; False without a recorded carrier."""
     carrier = read_carrier(store, job, operation)
     if carrier is None:
         return False

@@ -17,7 +17,7 @@ from streamkeeper.registry.driver_control import Control
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 MOST_JOBS = 200
-"""Limit of inspected jobs: each costs one request."""
+"""Largest number of inspected jobs, because each costs one request."""
 _READERS = 8
 
 
@@ -31,7 +31,7 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
     location: str
     """The location that the query reads: the output, or a part of the output."""
     reads: str
-    """The query that writes that output."""
+    """The query that writes the output that is read."""
 
 
 class Readers(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,5 +99,5 @@ def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, S
 
 
 def _paths(location: str) -> tuple[str, ...]:
-    """Return the path, or also its parts if it contains commas."""
+    """Return the path, and also its parts if it contains commas."""
     return (location, *location.split(",")) if "," in location else (location,)

@@ -1,4 +1,4 @@
-"""The log of a job and its location: the machine whose supervisor writes it."""
+"""The log of a job's driver, and its location: the machine whose supervisor writes the log."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     """The job."""
     instance: str
-    """The instance that wrote it."""
+    """The instance that wrote the log."""
     path: str
-    """Its path on the machine of the supervisor."""
+    """The log's path on the machine of the supervisor."""
     elsewhere: str = ""
     """One sentence that names the machine, if the log cannot be read from here; else empty."""
 

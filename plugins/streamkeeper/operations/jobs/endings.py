@@ -37,7 +37,7 @@ class OperationEnding(msgspec.Struct, frozen=True, kw_only=True):
     compared: dict[str, str] = {}
     """Query -> the comparison of its rebuilt output with the current one."""
     handover_s: float | None = None
-    """Seconds from the order to drain until every query's first commit; None without a replaced driver."""
+    """Seconds from the order to drain until the first commit of every query; None if no driver was replaced."""
 
 
 def read_ending(journal: Journal, operation: str) -> OperationEnding:
@@ -76,8 +76,8 @@ def render_ending(ending: OperationEnding) -> str:
 def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
     """Return how many seconds an operation took to replace a driver; None if it has not replaced one.
 
-    The time lasts from the order to drain the old driver until every query's first commit with the new driver was
-    observed, by the writers' clocks. ``entries``: the operation's journal entries.
+    The time is measured from the order to drain the old driver until the first commit of every query with the new
+    driver was observed. It is measured by the writers' clocks. ``entries``: the operation's journal entries.
     """
     drained = relieved = committed = None
     for entry in entries:

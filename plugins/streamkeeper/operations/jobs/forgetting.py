@@ -31,7 +31,7 @@ def is_forgotten(state: JobState) -> bool:
 
 
 def must_not_be_forgotten(state: JobState, request: DeployRequest | None = None) -> None:
-    """Raise OperationRefused for a forgotten job with a checkpoint, unless the request revives it."""
+    """Raise OperationRefused for a forgotten job with a checkpoint, unless the request revives the job."""
     if state.forgotten is None or not state.versions or (request is not None and request.revive):
         return
     raise OperationRefused(told_forgotten(state), hint=f"run `streamkeeper deploy {state.job} {_REVIVE}")

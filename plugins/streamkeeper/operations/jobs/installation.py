@@ -35,9 +35,9 @@ class Installation:
     store: Store
     """The store of the installation's records."""
     runner: Runner
-    """Starts, observes and ends the drivers."""
+    """The runner, which starts, observes and terminates the drivers."""
     resolvers: Mapping[str, Resolver] = field(default_factory=dict)
-    """Scheme of a ``secret://`` reference -> function that returns its value at launch."""
+    """Scheme of a ``secret://`` reference -> function that returns the secret's value when a driver starts."""
     record: InstallationRecord | None = None
     """The installation's identity; None if it was not read."""
 
@@ -105,7 +105,9 @@ class Installation:
         return self.record.id if self.record is not None else ""
 
     def is_mine(self, recorded: str) -> bool:
-        """Whether a record with this id belongs to this installation, and not to the one that it was copied from."""
+        """Whether a record with this id belongs to this installation, and not to the installation that this one was
+        copied from.
+        """
         return self.record is None or self.record.is_mine(recorded)
 
     @property

@@ -1,4 +1,4 @@
-"""Facts from a job's journal that the watch needs at every pass. They are kept until the journal grows."""
+"""Facts from a job's journal that every pass of the watch needs. They are kept until the journal grows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 def read_facts(installation: Installation, job: str, known: JobFacts | None) -> JobFacts:
     """Return the facts of the current journal.
 
-    The cost is one listing if the journal has not grown since ``known``.
+    ``known``: facts that were read earlier. If the journal has not grown since then, the cost is one listing.
     """
     if known is None:
         return make_facts(installation, installation.journal(job, "watch").state())
@@ -114,7 +114,7 @@ def _serving_versions(installation: Installation, state: JobState) -> dict[str, 
 def failed_last(state: JobState) -> OperationState | None:
     """Return the newest finished operation if it failed to make its release current; None otherwise.
 
-    Dry runs are ignored. An operation that was aborted or never had a release does not count as failed.
+    Dry runs are ignored. An operation that was aborted or that had no release does not count as failed.
     """
     over = [operation for operation in state.operations.values() if operation.outcome not in (None, Outcome.DRY_RUN)]
     newest = max(over, key=lambda operation: operation.started, default=None)
@@ -124,9 +124,9 @@ def failed_last(state: JobState) -> OperationState | None:
 
 
 def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
-    """Return the first successful operation, or the last operation if none succeeded.
+    """Return the first successful operation on a release, or the last operation if none succeeded.
 
-    ``operations``: all operations of one release. Dry runs are ignored. Return None if all are dry runs.
+    ``operations``: all operations on one release. Dry runs are ignored. Return None if all are dry runs.
     """
     real = [operation for operation in operations if not operation.request.dry_run]
     in_order = sorted(real, key=lambda operation: operation.started)

@@ -1,4 +1,4 @@
-"""Versions of a job with their code, to compare two of them."""
+"""A job as a release or as the job's file, with its code, so that two of them can be compared."""
 
 from __future__ import annotations
 

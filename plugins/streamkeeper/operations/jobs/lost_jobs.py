@@ -1,4 +1,4 @@
-"""Detect jobs whose journal is lost: other records still name them, so they do not disappear silently.
+"""Detect jobs whose journal is lost. Other records still name such jobs, so a loss does not go unnoticed.
 
 Records of drivers, incidents and carriers are created only after the first entry of a journal. The last index of the
 watch contains the number of entries that each journal had.
@@ -22,7 +22,7 @@ _FOLDERS = {"control": "records of its drivers", "incidents": "incidents", "carr
 def find_lost_jobs(
     installation: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
 ) -> dict[str, str]:
-    """Return every lost job, with a sentence that lists the records in which the job is still named.
+    """Return each lost job with a sentence that lists the records in which the job is named.
 
     ``recorded``: jobs with a journal; ``remembered``: job -> the watch's memory of the job in its last index.
     """
@@ -60,7 +60,9 @@ def way_out(job: str) -> str:
 
 
 def _was_seen(memory: JobMemory) -> bool:
-    """Whether the last pass read the job's journal; a job that was already lost is reported while a record names it."""
+    """Whether the last pass read the job's journal. A job that was already lost then is reported as long as a record
+    names it.
+    """
     return memory.facts is not None and memory.facts.number > 0 and not memory.lost
 
 

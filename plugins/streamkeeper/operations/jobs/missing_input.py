@@ -38,11 +38,11 @@ _UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, Sna
 
 
 class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Missing input, as two phrases.
+    """The missing input of a replay, as two phrases.
 
-    ``missing``: the missing files among those that would be read again, followed by the files that could not be
-    checked; empty if no file is known to be missing.
-    ``unknown``: the files that could not be checked; empty if there is none or ``missing`` is not empty.
+    ``missing``: the missing files among those that would be reread, followed by the files that could not be checked;
+    empty if no file is recorded as missing. ``unknown``: the files that could not be checked; empty if there are none,
+    or if ``missing`` is not empty.
     """
 
     missing: str = ""
@@ -57,7 +57,7 @@ class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) -> MissingInput:
-    """Find missing files among those read between two positions of a query; ``unseen``: as in ``look_for_files``."""
+    """Find missing files among those that a query read between two positions; ``unseen``: as in ``look_for_files``."""
     files = missing_since(now, then, unseen=unseen)
     missing, unchecked = (
         clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause)
@@ -180,10 +180,11 @@ def missing_for_way(
 
 
 def must_still_be_there(installation: Installation, state: JobState, operation: OperationState) -> None:
-    """Raise OperationRefused if files that a restore or a rollback would read again were deleted since it was opened.
+    """Raise OperationRefused if files that a restore or a rollback would reread were deleted after the operation was
+    opened.
 
-    The job reads on until its driver has ended, and its cleaner, or a person, may delete what it has read. Call this
-    only after all drivers have ended. A loss that a person has accepted is not refused.
+    The job reads until its driver has terminated, and its cleaner or a person may delete files that the job has read.
+    Call this only after all drivers have terminated. A loss that a person has accepted does not raise the error.
     """
     recover = operation.request.recovery
     accepted = recover.losses if recover is not None else ()
@@ -204,10 +205,10 @@ def must_still_be_there(installation: Installation, state: JobState, operation: 
 
 
 def missing_to_fall_back(installation: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
-    """Return, by query, the loss that a rollback would cause; only queries that lose or may lose rows are included.
+    """Return query -> the loss that a rollback would cause, for queries that lose or may lose rows.
 
     Each value is a predicate, such as ``going back to v0001 loses rows: …``. Call this only after the candidate has
-    ended, because the candidate reads input until then.
+    terminated, because the candidate reads input until then.
     """
     found: dict[str, str] = {}
     manifests = stored_manifests(installation, state, operation.release)
@@ -228,10 +229,10 @@ def missing_to_fall_back(installation: Installation, state: JobState, operation:
 def _missing_since_cutover(
     installation: Installation, state: JobState, operation: OperationState, query: str, manifest: Manifest
 ) -> MissingInput:
-    """Return the input that a rollback to the last batch before the cutover would lose, in the version of both.
+    """Return the input that a rollback to the last batch before the cutover would lose.
 
-    ``installation``: the installation; ``state``: the job's; ``operation``: the deploy; ``query``: the query;
-    ``manifest``: the candidate's.
+    The release before and after the cutover share the checkpoint version. ``installation``: the installation;
+    ``state``: the job's state; ``operation``: the deploy; ``query``: the query; ``manifest``: the candidate's manifest.
     """
     version, batch = operation.transitions[query].version, operation.last_batches.get(query)
     name = operation.cutover_snapshots.taken.get(query, "")

@@ -15,12 +15,14 @@ from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.system import clock
 
 GRACE_S = 45.0
-"""Seconds in which only the writer of a notice may send it; after them any pass may."""
+"""Seconds for which only the process that wrote a notice may send it. After that any pass may send it."""
 TOO_OLD_S = 24 * 3600.0
 SEND_S = 30.0
-"""Limit of one notifier for one message, seconds: Airflow's SmtpNotifier would try for three minutes."""
+"""Time limit in seconds of one notifier for one message. Airflow's SmtpNotifier would otherwise try for
+three minutes.
+"""
 TELL_S = 60.0
-"""Limit of all notices of a pass, seconds."""
+"""Time limit in seconds for all notices of a pass."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     """The severity of the incident."""
     event: str
-    """``raised``, ``repeated``, ``cleared``, ``acted``, or ``asked`` for a question."""
+    """The event: ``raised``, ``repeated``, ``cleared``, ``acted``, or ``asked`` for a question."""
     subject: str
     """The message in one line."""
     text: str
@@ -47,7 +49,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendFailed(Exception):
-    """A notifier has failed; the text is the class and message of its error, without secrets."""
+    """Reports that a notifier has failed. The text is the class and message of the notifier's error, without
+    secrets.
+    """
 
 
 Sender = Callable[[Message], None]
@@ -126,11 +130,12 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
 def bound_senders(
     senders: Mapping[str, Sender], *, send_s: float = SEND_S, tell_s: float = TELL_S
 ) -> dict[str, Sender]:
-    """Return the senders with limits in seconds.
+    """Return the senders with time limits in seconds.
 
-    ``send_s``: for each message; ``tell_s``: for all messages of all senders together, counted from this call.
+    ``send_s``: limit of each message; ``tell_s``: limit of all messages of all senders together, counted from this
+    call.
 
-    A sender that exceeds a limit fails with TimeoutError. From then on it fails at once for every message.
+    A sender that exceeds a limit fails with TimeoutError. After that it fails at once for every message.
     """
     until = clock.monotonic() + tell_s
     return {name: _bound(send, send_s, tell_s, until) for name, send in senders.items()}

@@ -1,8 +1,8 @@
 """The observation of a job: its journal and its drivers. Each part is read when it is first needed, and at most once.
 
-This is the only module that decides whether a driver is alive: the journal's record of an end takes precedence, even
-over what the runner sees, and also if a person stated that end. Without such a record, the runner observes the
-processes of the instance.
+This is the only module that decides whether a driver is alive. The journal's record of a driver's termination takes
+precedence over what the runner observes, even if a person stated the termination. Without such a record, the runner
+observes the processes of the instance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streamkeeper.registry.journal import Journal, has_journal
 
 
 def recorded_jobs(installation: Installation) -> list[str]:
-    """Return the names of all jobs with a journal, in order; a job with only a pushed bundle is left out."""
+    """Return the names of all jobs with a journal, in order. A job that has only a pushed bundle is omitted."""
     return [job for job in list_jobs(installation.store) if has_journal(installation.store, job)]
 
 
@@ -50,7 +50,7 @@ def on_record(installation: Installation, state: JobState) -> JobState:
 
 
 class JobObservation:
-    """One look at one job; a second look is a second object. Not thread-safe.
+    """One observation of one job; to observe the job anew, create a new object. Not thread-safe.
 
     ``installation`` and ``job``: the job; ``state``: what its journal records, if the caller has read it.
     """
@@ -68,7 +68,7 @@ class JobObservation:
 
     @property
     def observed(self) -> ObservedDriver:
-        """The current driver; not observed without one."""
+        """The observation of the current driver; empty if no instance is current."""
         return self.current.observed if self.current is not None else ObservedDriver()
 
     @property
@@ -82,7 +82,7 @@ class JobObservation:
         return self.driver(self.state.serving_instance) if self.state.serving_instance else None
 
     def driver(self, instance: str) -> DriverObservation:
-        """Return the look at one of the job's instances."""
+        """Return the observation of one of the job's instances."""
         if instance not in self._drivers:
             self._drivers[instance] = DriverObservation(
                 self.installation, self.job, instance, end=lambda: end_of(self.state, instance)
@@ -103,10 +103,10 @@ class JobObservation:
 
 
 class DriverObservation:
-    """One look at one driver instance. A second look is a second object. Not thread-safe.
+    """One observation of one driver instance; to observe the instance anew, create a new object. Not thread-safe.
 
-    ``installation``, ``job`` and ``instance``: the instance; ``end``: returns its recorded end, None without one. By
-    default no record counts, so that only the runner decides whether the instance is alive.
+    ``installation``, ``job`` and ``instance``: the instance; ``end``: returns the recorded end of the instance, None
+    without one. By default no record counts, so only the runner decides whether the instance is alive.
     """
 
     def __init__(
@@ -122,7 +122,9 @@ class DriverObservation:
 
     @classmethod
     def of(cls, installation: Installation, state: JobState, instance: str) -> DriverObservation:
-        """Return a look at an instance of a job; ``state``: the job, which may record the instance's end."""
+        """Return an observation of an instance of a job; ``state``: the job's state, which may record the instance's
+        end.
+        """
         return cls(installation, state.job, instance, end=partial(end_of, state, instance))
 
     @cached_property
@@ -144,7 +146,7 @@ class DriverObservation:
 
     @property
     def unread(self) -> str:
-        """Why the last status cannot be read; empty if it can be read, and without one."""
+        """Why the last status cannot be read; empty if it can be read or if there is no status."""
         return str(self._report) if isinstance(self._report, FormatTooNew | RegistryDamaged) else ""
 
     @cached_property
@@ -159,15 +161,16 @@ class DriverObservation:
 
     @cached_property
     def observed(self) -> ObservedDriver:
-        """The instance's liveness, last readable status and exit record.
+        """The instance's liveness, last readable status and exit record, read in this order.
 
-        In this order, because a supervisor records the end of its driver before it ends itself.
+        The order matters, because a supervisor records the end of its driver before it terminates itself.
         """
         return ObservedDriver(liveness=self.liveness, status=self.readable_status, exit=self.exit)
 
     def observed_by(self, operation: str) -> ObservedDriver:
-        """Return what ``observed`` returns, whether the instance has described its queries, and the commands that the
-        operation has sent to it. Costs one listing more, and reads only records that exist.
+        """Return what ``observed`` returns, whether the instance has described its queries, and the kinds of the
+        commands that the operation has sent to it. This costs one additional listing, and only reads records that
+        exist.
         """
         # In this order, for the same reason as in ``observed``.
         liveness, status, records = self.liveness, self.readable_status, self.control.records()

@@ -1,7 +1,8 @@
-"""Find input files that Spark never reads because they are older than ``maxFileAge`` allows, for jobs and estimates.
+"""Find input files that Spark never reads because they are older than ``maxFileAge`` allows. Used for jobs and for
+estimates.
 
-A file's age counts from the newest file that was read. A query that starts from the beginning, or goes back, has read
-no newer file yet, so it does read these files.
+A file's age is measured from the newest file that was read. A query that starts from the beginning or goes back has not
+read a newer file yet, so it does read these files.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from streamkeeper.operations.jobs.registered import stored_manifests
 
 
 class OldInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One file source, and its files that are too old to be read."""
+    """One file source, with the files that are too old to be read."""
 
     query: str
     """The query that reads the source."""
     place: str
     """The location of the source."""
     files: tuple[str, ...] | None
-    """Paths, in order; None if they cannot be listed cheaply and reliably."""
+    """Paths of the files, in order; None if they cannot be listed cheaply and reliably."""
     read_by_others: dict[str, str] = {}
     """Path -> another query that has read the file, and would reread it after a change of its modification time."""
 
@@ -82,7 +83,9 @@ def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *,
 
 
 class _Look(msgspec.Struct, frozen=True, kw_only=True):
-    """One inspected file source. ``old``: its files that are too old to be read; None if they cannot be listed."""
+    """The observation of one file source. ``old``: its files that are too old to be read; None if they cannot be
+    listed.
+    """
 
     place: str
     source: UnreadFiles
@@ -92,7 +95,9 @@ class _Look(msgspec.Struct, frozen=True, kw_only=True):
 def _looks(
     tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None
 ) -> Iterator[_Look]:
-    """Yield every file source as of the newest plan; with ``then``, without the files too old at that position."""
+    """Yield every file source as of the newest plan. With ``then``, omit the files that are too old at that
+    position.
+    """
     seen = tree.fresh()
     newest = last_planned(seen)
     if newest is None:

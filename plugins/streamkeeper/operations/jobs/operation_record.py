@@ -20,7 +20,7 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import read_assessment
 
 _TOGETHER = 32
-"""Entries read at once before checking whether the operation has ended."""
+"""Number of entries that are read in one batch, before checking whether the operation has finished."""
 
 
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,19 +31,20 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     operation: OperationState
     """The state of the operation."""
     entries: tuple[Entry, ...]
-    """The journal's entries from the operation's start to its end, or to now."""
+    """The journal's entries from the operation's start to its end, or to the newest entry."""
     before: str
-    """The release that was current when the operation started; empty without one."""
+    """The release that was current when the operation started; empty if none was current."""
     assessment: Assessment | None = None
     """Its findings; None before the assessment, and if they cannot be read."""
     unreadable: str = ""
     """Why the findings cannot be read; else empty."""
     carrier: Carrier | None = None
-    """The newest carrier; None without a record of it."""
+    """The newest carrier; None if no carrier is recorded."""
 
 
 def read_operation(installation: Installation, job: str, name: str, *, again: bool = False) -> OperationRecord:
-    """Return the records of an operation; raises NotFound (job or operation), StoreUnavailable, FormatTooNew.
+    """Return the records of an operation; raises NotFound for an unknown job or operation, StoreUnavailable and
+    FormatTooNew.
 
     ``again``: read the job from a cache, as ``read_job_again`` does, for a view that refreshes periodically.
     """
@@ -83,7 +84,9 @@ def served_before(state: JobState, operation: OperationState) -> str:
 
 
 def _entries_of(journal: Journal, operation: OperationState, newest: int) -> Iterator[Entry]:
-    """Yield the entries from an operation's start to its end, or to the newest; skip records of a newer version."""
+    """Yield the entries from an operation's start to its end, or to the newest entry. Entries in a newer format are
+    skipped.
+    """
     for first in range(operation.started, newest + 1, _TOGETHER):
         for entry in read_entries(journal, first, min(first + _TOGETHER - 1, newest)):
             yield entry

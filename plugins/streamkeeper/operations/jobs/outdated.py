@@ -1,7 +1,7 @@
-"""Detect a journal that is older than the job's checkpoints: acting on such a journal repeats batches.
+"""Detect a journal that is older than the job's checkpoints. Acting on such a journal writes batches a second time.
 
-Operations and the watch read the epoch claims next to the checkpoints. A driver also asks the outputs, before each
-claim of its own.
+Operations and the watch read the epoch claims next to the checkpoints. A driver also queries the outputs before each
+claim that it makes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def must_not_be_outdated(installation: Installation, state: JobState) -> None:
 
 
 def must_not_be_outdated_as_far_as_seen(installation: Installation, state: JobState) -> None:
-    """Do the check of ``must_not_be_outdated``, but end it without an error if a checkpoint does not answer.
+    """Do the check of ``must_not_be_outdated``, but stop it without an error if a checkpoint does not answer.
 
     The job's remaining checkpoints are then not checked. An operation or a driver that needs such a checkpoint checks
     that checkpoint itself.
@@ -52,7 +52,9 @@ def known_epochs(state: JobState) -> dict[str, KnownEpoch]:
 
 
 def serving_roots(installation: Installation, state: JobState) -> dict[str, str]:
-    """Return, by query, the root of its current checkpoint version; without one, the installation's root."""
+    """Return, by query, the root of the query's current checkpoint version. If a query has no current version, return
+    the installation's root.
+    """
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: (version and version.root) or installation.settings.checkpoints for query, version in current.items()

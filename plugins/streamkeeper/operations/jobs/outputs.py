@@ -16,7 +16,7 @@ from streamkeeper.sinks.output_lookup import ask_output
 
 
 def takes_again(kind: str) -> str:
-    """Return how an output handles rows that arrive a second time, as a phrase."""
+    """Return how an output handles rows that are written a second time, as a phrase."""
     can = capabilities_of(kind)
     return can.takes_again or f"and {can.receiver} receives them a second time"
 

@@ -33,7 +33,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     instance: Structure
     """The current instance; empty without one."""
     life: Life | None
-    """Whether that instance is alive; None without one."""
+    """Whether that instance is alive; None if no instance is current."""
     why: str
     """The evidence for ``life``."""
     status: DriverStatus | None
@@ -47,13 +47,13 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, Structure]
     """Query -> its newest checkpoint version."""
     stopped: DesiredChanged | None = None
-    """Who stopped it and why; None if it is not stopped."""
+    """Who stopped the job and why; None if the job is not stopped."""
     forgotten: JobForgotten | None = None
-    """Who forgot it and why; None if it is not forgotten."""
+    """Who forgot the job and why; None if the job is not forgotten."""
     rebuilt: str = ""
     """The sources, author and time of a rebuild of the job's journal; empty without a rebuild."""
     unread: str = ""
-    """Why its driver's status cannot be read; else empty."""
+    """Why the status of the job's driver cannot be read; empty if it can be read."""
     asked: tuple[PendingQuestion, ...] = ()
     """Open questions to a person that were asked before an operation was recorded."""
 
@@ -99,7 +99,7 @@ def make_overview(job: JobObservation) -> JobOverview:
 def told_error_of(seen: JobOverview) -> str:
     """Return the last error that the driver reported about itself or about a query.
 
-    Without an error, return the reason why no driver runs or why a query waits; empty if there is none.
+    If there is no error, return why no driver runs or why a query waits; empty if neither applies.
     """
     driver = seen.reported
     return driver.error or next(iter(driver.query_errors), "") or driver.waiting

@@ -1,4 +1,4 @@
-"""The overview of a job as named facts, for a terminal and for a page. Pure."""
+"""The overview of a job as named facts, for a terminal and for a page. The functions are pure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a job's overview: a label and a value."""
 
     name: Structure
-    """Its label."""
+    """The label."""
     text: str
-    """Its value, unescaped."""
+    """The value, unescaped."""
     tone: Tone = Tone.PLAIN
-    """Its urgency."""
+    """The urgency."""
     operation: Structure = ""
-    """The operation that the fact is about; empty without one."""
+    """The operation that the fact is about; empty if the fact is not about an operation."""
 
 
 def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:

@@ -1,8 +1,8 @@
-"""Placement: whether this machine can observe a job's drivers and has its checkpoints.
+"""Placement: whether this machine can observe a job's drivers and can reach its checkpoints.
 
 A driver that is a process tree can be proven terminated only on its own machine, and a checkpoint directory is on one
-disk. A task or command on another machine is refused before any record or start, and can continue on the right machine
-(docs/decisions/0028).
+disk. A task or command on another machine is refused before it records or starts anything, and can continue on the
+right machine (docs/decisions/0028).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def must_see_drivers(installation: Installation, state: JobState) -> None:
 def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[str, Liveness | None]) -> None:
     """Raise WrongMachine if an instance can only be observed from another machine.
 
-    ``running``: the instances; ``seen``: instance -> whether it is alive, and why; None if it was not observed.
+    ``running``: the instances; ``seen``: instance -> whether the instance is alive, and why; None for an instance that
+    was not observed.
     """
     for each in running:
         liveness = seen.get(each.instance)

@@ -28,7 +28,7 @@ WAY_OUT_OF_A_COPY = "run `streamkeeper snapshot restore {series}` to continue he
 
 
 class Deployed(msgspec.Struct, frozen=True, kw_only=True):
-    """The current release of a job."""
+    """The current release of a job, with its manifests, and its current checkpoints with the findings about them."""
 
     release: str
     """The release's name."""
@@ -49,7 +49,7 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[str, dict[str, str]]
     """Query -> the ids of the Kafka topics to which the checkpoint's offsets belong."""
     first_topics: dict[str, dict[str, str]]
-    """Query -> the ids of the Kafka topics from which the oldest rows in its output came."""
+    """Query -> the ids of the Kafka topics from which the oldest rows of its output were read."""
 
 
 def deployed_of(installation: Installation, job: str) -> Deployed:
@@ -116,7 +116,7 @@ def offset_topics(state: JobState) -> dict[str, dict[str, str]]:
 
 
 def first_topics(state: JobState) -> dict[str, dict[str, str]]:
-    """Return, by query, the ids of the Kafka topics from which the oldest rows in the current output came."""
+    """Return, by query, the ids of the Kafka topics from which the oldest rows of the current output were read."""
     return {
         query: topics_of_the_first_rows(state.versions[query], version.version)
         for query, version in _current_versions(state).items()
@@ -148,9 +148,10 @@ def must_know_commits(installation: Installation, state: JobState) -> None:
 
 
 def find_version_loss(installation: Installation, state: JobState, query: str, version: str) -> str:
-    """Return, as a phrase, why a checkpoint version is lost to this machine; empty if it is not lost.
+    """Return, as a phrase, why this machine cannot use a checkpoint version; empty if it can.
 
-    A lost version belongs to another installation, is on the disk of another host, or does not match its records.
+    This machine cannot use a version that belongs to another installation, that is on the disk of another host, or
+    whose files do not match its records.
     """
     return find_observed_loss(JobObservation(installation, state.job, state=state), query, version)
 

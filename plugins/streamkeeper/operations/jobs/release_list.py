@@ -19,8 +19,8 @@ SERVES, BEFORE, PUSHED, OPEN = "serves", "before", "pushed", "under way"
 class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
     """One release in the list.
 
-    Author, reason, verdict and sentence come from the operation that first made the release current. If the release was
-    never current, they come from the last operation about it.
+    Author, reason, verdict and sentence are those of the operation that first made the release current. If the release
+    was never current, they are those of the last operation about it.
     """
 
     release: Release
@@ -38,7 +38,9 @@ class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str = ""
     """The verdict in words."""
     stands: str = PUSHED
-    """serves, before (the target of a rollback), replaced, under way, pushed, or the last operation's outcome."""
+    """The status: ``serves``, ``before`` (the target of a rollback), ``under way``, ``pushed``, ``replaced``, or the
+    last operation's outcome.
+    """
 
 
 def list_releases(installation: Installation, state: JobState) -> list[ListedRelease]:
@@ -53,7 +55,9 @@ def list_releases(installation: Installation, state: JobState) -> list[ListedRel
 
 
 def _registrations(installation: Installation, state: JobState) -> dict[str, Entry]:
-    """Return release -> the entry that registered it, because the state does not contain the time."""
+    """Return release -> the entry that registered it. The entries are needed because the state does not contain the
+    time.
+    """
     found: dict[str, Entry] = {}
     for entry in read_entries(installation.journal(state.job, "reader"), 1, state.number):
         if isinstance(entry.record, ReleaseRegistered):

@@ -30,7 +30,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     location: str
     """The directory of the checkpoint."""
     origin: Origin
-    """The version and the release to record in the snapshots."""
+    """The checkpoint version and the release that are recorded in the snapshots."""
     job: str = ""
     """The job; empty for an adopted checkpoint, which was never deployed from here."""
     query: str = ""
@@ -142,7 +142,9 @@ def _made_of(installation: Installation, state: JobState, version: CheckpointVer
 
 
 def _outdated(installation: Installation, state: JobState) -> JournalOutdated | None:
-    """Return the error of an outdated journal, else None; a checkpoint that does not answer fails when it is opened."""
+    """Return the error of an outdated journal, else None. A checkpoint that does not answer causes no error here, but
+    does when it is opened.
+    """
     try:
         must_not_be_outdated_as_far_as_seen(installation, state)
     except JournalOutdated as error:

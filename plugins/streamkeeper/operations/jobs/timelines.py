@@ -37,7 +37,7 @@ _READERS = 8
 class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
     """One operation, or one record outside of operations.
 
-    For a record outside of operations, only the fields up to ``sentence`` and the release are set.
+    A record outside of operations has only the fields up to ``sentence``, and ``release``.
     """
 
     number: int
@@ -65,7 +65,7 @@ class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
     """Query -> its transition."""
     gap_s: float | None = None
-    """Seconds without a running driver during a handover, as in ``Ending.handover_s``."""
+    """Seconds that the handover took, as in ``OperationEnding.handover_s``; None if no driver was replaced."""
     took_s: float | None = None
     """The operation's duration in seconds; None while it is open."""
     dag: Structure = ""
@@ -102,7 +102,7 @@ def read_timeline(installation: Installation, state: JobState, *, before: int = 
 
 
 def _read_carriers(installation: Installation, job: str, operations: Sequence[OperationState]) -> dict[str, Carrier]:
-    """Return operation -> its carrier; an unreadable carrier is omitted, and its row has no link."""
+    """Return operation -> its carrier. A carrier that cannot be read is omitted, and its row then has no link."""
 
     def read(operation: OperationState) -> Carrier | None:
         try:

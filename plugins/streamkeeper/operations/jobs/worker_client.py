@@ -17,9 +17,10 @@ from streamkeeper.model.protocol.driver_messages import SECRETS, ExitCode
 
 
 class DriverDied(PermanentError):
-    """A driver process ended before it had answered every request.
+    """Reports that a driver process terminated before it had answered every request.
 
-    ``refused``: the process could not start; ``killed``: a signal ended it, so its requests are not the cause.
+    ``refused``: whether the process could not start; ``killed``: whether a signal terminated it, so its requests are
+    not the cause.
     """
 
     def __init__(self, reason: str, *, refused: bool, killed: bool = False) -> None:
@@ -31,8 +32,9 @@ class DriverDied(PermanentError):
 def ask_driver(
     module: str, requests: Sequence[bytes], conf: Mapping[str, str], secrets: Mapping[str, str]
 ) -> Iterator[bytes]:
-    """Yield one answer for each request. Raises DriverDied after the last answer of a process that ended early. Ends
-    the process if the caller stops iterating."""
+    """Yield one answer for each request. Raises DriverDied if the process terminates early, after the answers that it
+    gave. Terminates the process if the caller stops iterating.
+    """
     command = [sys.executable, "-m", module, json.dumps(dict(conf))]
     with tempfile.TemporaryFile() as stderr, tempfile.TemporaryFile() as questions:
         questions.writelines(request + b"\n" for request in requests)
@@ -63,7 +65,9 @@ def driver_environment(secrets: Mapping[str, str]) -> dict[str, str]:
 
 
 def _end(running: subprocess.Popen[Any]) -> None:
-    """End a driver that is still running. Closing its stdin is not enough: it would finish its requests first."""
+    """Terminate a driver that is still running. Closing its stdin is not enough, because it would process its requests
+    first.
+    """
     if running.poll() is None:
         running.terminate()
         try:

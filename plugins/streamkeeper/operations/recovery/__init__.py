@@ -1,1 +1,1 @@
-"""Recovery of one job: diagnosis, restart, restore, and journals that were lost."""
+"""Recovery of one job: diagnosis, restart, restore, and the rebuild of lost journals."""

@@ -1,4 +1,4 @@
-"""A diagnosis as a page: the cause, its evidence, and every action with its effects."""
+"""A diagnosis as a page: the cause, the evidence, and every action with its effects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Observation of everything that a job depends on: driver, machine, checkpoints, sources, outputs, snapshots, journal.
+"""Observe everything that a job depends on: driver, machine, checkpoints, sources, outputs, snapshots and journal.
 
-It needs no Spark and changes nothing, and a driver may keep running. ``lifecycle.recovery`` interprets the observation.
+The observation needs no Spark and changes nothing, and a driver may keep running. ``lifecycle.recovery`` interprets it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from streamkeeper.sinks.contract import OutputAnswer
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 LEAST_FREE_BYTES = 64 * 2**20
-"""With less free space than this, Spark or the store soon fails to write."""
+"""Free space in bytes below which Spark or the store soon fails to write."""
 
 
 def diagnose_job(
@@ -205,7 +205,9 @@ def _first(errors: list[tuple[Fault | None, str]], fault: Fault) -> str:
 
 
 def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[str]:
-    """Return the queries whose error ended the previous run; older versions name them only in the status sentence."""
+    """Return the queries whose error ended the driver's previous run. Older versions name these queries only in the
+    status sentence.
+    """
     if status is None:
         return frozenset()
     if read_fault(status.fault) is None:
@@ -214,7 +216,9 @@ def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[s
 
 
 def _refused_for_its_source(state: JobState, driver: ObservedDriver) -> str:
-    """Return why the last start was refused, if the source was the reason; the driver itself reports nothing then."""
+    """Return why the last start was refused, if a source was the reason; else empty. The driver itself reports nothing
+    in this case.
+    """
     failed = failed_last(state)
     if driver.life is Life.ALIVE or failed is None or release_of(failed) != state.serving_release:
         return ""
@@ -222,7 +226,10 @@ def _refused_for_its_source(state: JobState, driver: ObservedDriver) -> str:
 
 
 def _failing(status: DriverStatus | None, query: str) -> str:
-    """Return the error of a batch that fails repeatedly; after a restart one failure counts, as the last run failed."""
+    """Return the error of a batch that fails repeatedly; empty without one.
+
+    After a restart one failure is enough, because the previous run failed too.
+    """
     reported = status.queries.get(query) if status is not None else None
     if status is None or reported is None:
         return ""
@@ -248,7 +255,7 @@ def _rebuild(installation: Installation, state: JobState, seen: QueryLook, manif
 
 
 def _full(installation: Installation) -> str:
-    """Return a clause about the first of the installation's disks that is full; empty if none is."""
+    """Return a clause about the first full disk of the installation; empty if no disk is full."""
     settings = installation.settings
     places = [
         ("store", settings.store_directory),

@@ -1,7 +1,7 @@
-"""Rebuild the journals of a lost store: inspect every other place, decide, record.
+"""Rebuild the journals of a lost store: inspect every other place, decide, and record the result.
 
-One create-only record recreates a job's journal completely. A rebuild that is killed has written this record or not,
-and the same command continues with the remaining jobs. Checkpoints, outputs and snapshots are not changed.
+One create-only record recreates a job's journal completely. If a rebuild is killed, each job either has this record or
+not, and the same command continues with the remaining jobs. Checkpoints, outputs and snapshots are not changed.
 """
 
 from __future__ import annotations
@@ -123,8 +123,9 @@ def checkpoint_root(settings: Settings) -> Tree:
 
 
 def end_drivers(installation: Installation, jobs: Collection[str]) -> list[str]:
-    """End every driver of these jobs on this machine. Return one line per ended driver. Raises OperationRefused for a
-    driver that cannot be ended."""
+    """Terminate every driver of these jobs on this machine. Return one line per terminated driver. Raises
+    OperationRefused for a driver that cannot be terminated.
+    """
     lines = []
     for job in jobs:
         for leftover in find_leftovers(job, installation.settings):
@@ -135,7 +136,7 @@ def end_drivers(installation: Installation, jobs: Collection[str]) -> list[str]:
 
 
 def record_rebuild(installation: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
-    """Record the planned journals and return their jobs. A job with a journal by now is not changed.
+    """Record the planned journals and return their jobs. A job that has a journal now is not changed.
 
     ``by`` and ``reason``: who requests the rebuild, and why. Raises OperationRefused if a driver has started since the
     planning.
@@ -165,9 +166,10 @@ def record_rebuild(installation: Installation, rebuild: Rebuild, *, by: str, rea
 
 
 def _look(installation: Installation, job: str, root: Tree, fences: Iterable[Fence], snapshots: Store) -> LostJob:
-    """Return all evidence of one job. ``installation`` and ``job``: the installation and the job.
+    """Return all evidence of one job.
 
-    ``root``: the root of the checkpoints; ``fences``: those of all outputs; ``snapshots``: the store of the snapshots.
+    ``installation`` and ``job``: the installation and the job; ``root``: the root of the checkpoints; ``fences``: the
+    fences of all outputs; ``snapshots``: the store of the snapshots.
     """
     why = _journal_there(installation, job)
     if why:
@@ -204,7 +206,7 @@ def _look(installation: Installation, job: str, root: Tree, fences: Iterable[Fen
 
 
 def _journal_there(installation: Installation, job: str) -> str:
-    """Return why a job's journal must not be recreated; empty without a journal."""
+    """Return why a job's journal must not be recreated; empty if the job has no journal."""
     try:
         state = installation.journal(job, "reader").state()
     except RegistryDamaged as error:
@@ -275,7 +277,9 @@ def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
 
 
 def _recorded(installation: Installation, job: str) -> Iterator[SeenDriver]:
-    """Yield the drivers whose records exist: if only the journal was lost, or a running driver rewrote its own."""
+    """Yield the drivers that have a record. There is one if only the journal was lost, or if a running driver rewrote
+    its own record.
+    """
     for instance in instances(installation.store, job):
         control = Control(installation.store, job, instance)
         with suppress(StreamkeeperError):
@@ -304,7 +308,9 @@ def _owner_of(snapshots: Store) -> str:
 
 
 def _filled_in(installation: Installation, place: str) -> str:
-    """Return the place with its secret resolved; like a job's params, it may be a reference to a database's URL."""
+    """Return the place with its secret resolved. Like a job's params, a place may be a reference to a
+    database's URL.
+    """
     secrets = resolve(find_references({"output": place}, {}), installation.resolvers)
     return secrets.get(place, place)
 

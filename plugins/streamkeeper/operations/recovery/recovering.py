@@ -1,4 +1,5 @@
-"""Recover a job: diagnose it, announce the effects, get a loss or duplicates accepted, run one recorded deploy.
+"""Recover a job: diagnose it, announce the effects, have a person accept losses or duplicates, and run one recorded
+deploy.
 
 A restart, a restore and a rebuild are deploys of the current release with announced transitions; recovery has no other
 mechanism. So each of them continues after a crash, has a probation and a rollback path, and is part of the history.
@@ -23,14 +24,14 @@ from streamkeeper.operations.recovery.diagnosing import diagnose_job
 
 
 class RecoveryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of a recovery."""
+    """A request to recover one job, with the action, the accepted effects and the snapshots to use."""
 
     request: DeployRequest
     """The job, the reason, the requester and the deadlines of the deploy that carries out the recovery."""
     action: RecoveryAction
     """The requested action."""
     queries: tuple[str, ...] = ()
-    """Queries to recover in place of the damaged ones, also healthy ones."""
+    """The queries to recover in place of the damaged ones. They may also be healthy."""
     snapshots: dict[str, str] = {}
     """Query -> the snapshot to use."""
     accepted_by: str = ""
@@ -104,7 +105,7 @@ def open_recovery(
 
 
 def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
-    """Return the option of an action; raises OperationRefused if the action is not possible."""
+    """Return the option for an action; raises OperationRefused if the action is not possible."""
     option = found.option(action)
     if not option.possible:
         raise OperationRefused(f"{action.value} of {found.job} is not possible: {option.why_not}", hint=found.advice)

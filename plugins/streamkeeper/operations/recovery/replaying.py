@@ -29,7 +29,7 @@ from streamkeeper.snapshots.verify import verify
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """The damaged version that is left behind."""
+    """The damaged checkpoint version that the query leaves."""
 
     query: QueryLook
     """The observation of the damaged version."""
@@ -94,8 +94,8 @@ def choose_replay(
 
 
 def _is_copy(replay: Replay, query: QueryLook) -> bool:
-    """Whether a snapshot is all of an undamaged checkpoint whose last driver may still write it: a drill of an older
-    snapshot would prove no more, and its restore would read and write data again.
+    """Whether a snapshot is a complete copy of an undamaged checkpoint that the last driver may still write. For such a
+    copy, the drill of an older snapshot proves no more, and its restore would only reread and rewrite data.
     """
     harmed = query.lost or query.harmed or query.ahead or query.output_lost
     return bool(query.unproven) and not harmed and replay.batches == 0 and not replay.unknown

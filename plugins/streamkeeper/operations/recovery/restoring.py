@@ -1,11 +1,11 @@
 """Restore a deployed query: a snapshot becomes its next checkpoint version, from which the next deploy continues.
 
-The output is asked which batches it contains beyond the snapshot: these are written again, and the plan announces them.
-A table replaces their rows by key. For a user's function the restore is refused, unless the output has no such batch or
-a person accepts the repetition. The restore is also refused while a driver could still write.
+The output is asked which batches it contains beyond the snapshot. These batches are written a second time, and the plan
+announces them. A table replaces their rows by key. For a user's function the restore is refused, unless the output has
+no such batch or a person accepts the repetition. The restore is also refused while a driver could still write.
 
-One record names the version before it is filled, and a second one makes it current. Two concurrent restores therefore
-create two versions or fill the same one. Neither changes files of the other or of a later driver.
+One record names the version before it is filled, and a second record makes it current. Two concurrent restores
+therefore create two versions or fill the same one. Neither changes files of the other or of a later driver.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from streamkeeper.system.crash_points import crash_point
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The plan and the effects of a restore."""
+    """The plan of a restore, with its effects."""
 
     snapshot: str
     """The snapshot to restore."""
@@ -60,11 +60,11 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     replayed: int | None
     """The number of batches in the output beyond the snapshot; None if unknown."""
     missing: MissingInput = MissingInput()
-    """Input that would be read again and is missing or could not be checked."""
+    """Input that would be reread, but is missing or could not be checked."""
 
     @property
     def sentence(self) -> str:
-        """The batches that are written again and the loss, in words."""
+        """A sentence about the batches that are written a second time and about the loss."""
         return f"{self._written_again}; the restore {self.missing.loss}" if self.missing.loss else self._written_again
 
     @property
@@ -205,7 +205,7 @@ def _reserve(
 
 
 def _let_serve(installation: Installation, plan: RestorePlan, job: str, reserved: CheckpointVersion) -> None:
-    """Record the version as current, unless it already is."""
+    """Record the version as current, unless it is current already."""
 
     def still_wanted(now: JobState) -> Record | None:
         known = now.version(reserved.query, reserved.version)
@@ -230,7 +230,9 @@ def _let_serve(installation: Installation, plan: RestorePlan, job: str, reserved
 
 
 def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
-    """Return the version that an earlier restore of this snapshot recorded and did not make current; else empty."""
+    """Return the version that an earlier restore of this snapshot recorded but did not make current; empty
+    without one.
+    """
     named = f"snapshot {snapshot.name} of "
     found = [
         version.version

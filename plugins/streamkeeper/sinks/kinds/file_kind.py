@@ -6,7 +6,9 @@ from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numberi
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
 
 _BY_NAME = frozenset({ColumnChange.REMOVED, ColumnChange.REORDERED, ColumnChange.NULLABLE})
-"""The accepted changes of Parquet and ORC: Spark reads them by one file's columns, which may lack an added column."""
+"""The column changes that Parquet and ORC accept. An added column is not accepted, because Spark reads all files by the
+columns of one file, which may lack the added column.
+"""
 
 FILE = SinkKind(
     name="file",

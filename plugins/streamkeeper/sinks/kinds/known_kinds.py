@@ -1,4 +1,6 @@
-"""Every kind of sink by its name in a manifest. Other packages name no kind of sink, but look it up here."""
+"""Every kind of sink by its name in a manifest. Other packages do not name a kind of sink themselves, but look it up
+here.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,13 @@ def task_modules() -> tuple[str, ...]:
 
 
 def judge_client_error(error: ClientError) -> Judged | None:
-    """Return the judgement of the kind whose client raised an error; None if no kind knows the error."""
+    """Return the judgement of the kind whose client raised an error; None if no kind recognises the error."""
     judges = (kind.judge for kind in KINDS.values() if kind.judge is not None)
     return next((judged for judge in judges if (judged := judge(error)) is not None), None)
 
 
 def cause_attributes() -> tuple[str, ...]:
-    """Return the attributes in which errors of clients keep the error behind them."""
+    """Return the attributes in which client errors keep the error that caused them."""
     return tuple(kind.cause_attribute for kind in KINDS.values() if kind.cause_attribute)
 
 

@@ -1,4 +1,4 @@
-"""The declaration of a kind of sink: what other packages know of it without its code."""
+"""The declaration of a kind of sink: the facts that other packages can use without the kind's code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ClientError:
     message: str
     """Its message."""
     error: BaseException | None
-    """The live error; None for the error of a Python worker, of which only the text is known."""
+    """The live error; None for the error of a Python worker, of which only the text is available."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,12 @@ class SinkKind:
     client, such as ``postgresql+psycopg``, counts as the scheme before the plus sign.
     """
     place: str = ""
-    """What a person names as such a place, as a phrase; empty without one."""
+    """What a person names as such a place, as a phrase; empty if the kind has no such place."""
     task_module: str = ""
     """The module of Streamkeeper that Spark's tasks run on executors; empty if they run none."""
     judge: Callable[[ClientError], Judged | None] | None = None
     """Judges an error of the kind's client, and returns None for any other error; None for a kind without a client."""
     cause_attribute: str = ""
-    """The attribute in which errors of the client keep the error behind them; empty if only Python's own do."""
+    """The attribute in which errors of the client keep the error that caused them; empty if only Python's own
+    attributes do.
+    """

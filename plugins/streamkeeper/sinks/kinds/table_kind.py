@@ -8,19 +8,23 @@ from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
 
 _DATABASE = "OperationalError"
-"""Raised for PostgreSQL and SQLite if a request is valid but the database cannot serve it now."""
+"""The name of the error that PostgreSQL's and SQLite's clients raise if a request is valid but the database cannot
+serve it now.
+"""
 _DATABASE_AWAY = ("08", "53", "57P", "58")
 """SQLSTATEs of a lost connection, a lack of server resources, a server's shutdown or start, and errors of its disk."""
 _ASKED_IN_VAIN = ("25", "40", "55", "57014")
-"""SQLSTATEs of a transaction that lost to another one; a retry may succeed."""
+"""SQLSTATEs of a transaction that a reachable server rejected, rolled back or cancelled, such as after a conflict with
+another transaction; a retry may succeed.
+"""
 _SQLITE_AWAY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL")
 _SQLITE_FULL = "SQLITE_FULL"
 _DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
-"""Parts of an OperationalError's text, for an error of a Python worker, of which only the text is available."""
+"""Parts of an OperationalError's text, used for an error of a Python worker, of which only the text is available."""
 
 
 def judge_database(error: ClientError) -> Judged | None:
-    """Judge an error of PostgreSQL by its SQLSTATE, one of SQLite by its result code; the client wraps the error that
+    """Judge a PostgreSQL error by its SQLSTATE, and a SQLite error by its result code. The client wraps the error that
     has the code.
     """
     sqlite = str(getattr(error.error, "sqlite_errorname", "") or "")
