@@ -134,7 +134,7 @@ def test_an_aborted_shadow_leaves_nothing_and_a_cutover_is_invisible_to_readers(
     serving = _compare_and_cut_over(house)
     for before, instance, versions, point in (
         ("second", "third", ("v0003", "v0004"), "driver.fence.before:2"),
-        ("third", "fourth", ("v0004", "v0005"), "driver.control_loop.fence.after"),
+        ("third", "fourth", ("v0004", "v0005"), "driver.cutover.fence.after"),
     ):
         serving = _cut_over_with_a_death(house, before, serving, instance, versions, point)
     reader.close()

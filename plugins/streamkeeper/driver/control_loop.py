@@ -285,7 +285,7 @@ def hold(context: DriverContext, shadows: Mapping[str, ServedQuery], check: Call
 
     ``check``: called repeatedly during the wait; an error that it raises ends the wait.
     """
-    crash_point("driver.control_loop.hold.before")
+    crash_point("driver.cutover.hold.before")
     for query in shadows.values():
         query.gate.hold()
     while any(query.gate.busy for query in shadows.values()):
@@ -293,7 +293,7 @@ def hold(context: DriverContext, shadows: Mapping[str, ServedQuery], check: Call
             with suppress(StoreUnavailable):
                 context.channel.look_for_commands()
         check()
-    crash_point("driver.control_loop.hold.after")
+    crash_point("driver.cutover.hold.after")
 
 
 def cut_over(context: DriverContext, shadows: Mapping[str, ServedQuery]) -> None:
@@ -304,16 +304,16 @@ def cut_over(context: DriverContext, shadows: Mapping[str, ServedQuery]) -> None
     """
     before = []
     for query in shadows.values():
-        crash_point("driver.control_loop.fence.before")
+        crash_point("driver.cutover.fence.before")
         claim, writer = claim_and_fence(context, query.planned, query.checkpoint, topics=query.topics)
-        crash_point("driver.control_loop.fence.after")
+        crash_point("driver.cutover.fence.after")
         last_unseen = query.gate.written
         before.append(query.serve_under(claim, writer))
         context.status_reporter.begin_to_serve(query.name, claim.version, claim.epoch, last_unseen)
-    crash_point("driver.control_loop.release.before")
+    crash_point("driver.cutover.release.before")
     for query in shadows.values():
         query.gate.release()
-    crash_point("driver.control_loop.release.after")
+    crash_point("driver.cutover.release.after")
     _close(before)
 
 
