@@ -31,4 +31,4 @@ def test_both_branches_of_a_conditional_expression_count_as_decisions() -> None:
     """The two branches of one conditional expression, which lead an answer to ``mark done`` or to ``give up``, count as
     two decisions.
     """
-    assert {"approval.await_answer 4", "approval.await_answer 5"} <= every_decision()
+    assert {"approval_steps.await_answer 4", "approval_steps.await_answer 5"} <= every_decision()
