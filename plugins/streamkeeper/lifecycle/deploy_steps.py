@@ -44,7 +44,6 @@ from streamkeeper.model.records.journal_records import Outcome, Role
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.step_results import FirstBacklog, OutputsCompared
-from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.request import Handover
 
 LAG_GROWTH, LAG_FLOOR = 2, 1000
@@ -182,7 +181,7 @@ def _uncompared(operation: OperationState) -> str:
     """Return a clause about the rebuilt outputs that were not compared, for the operation's sentence; empty if there
     are none.
     """
-    rebuilt = sorted(query for query, way in operation.transitions.items() if way.way is Transition.REBUILD)
+    rebuilt = sorted(operation.rebuilt)
     if not rebuilt or operation.request.compare:
         return ""
     return f"; the rebuilt output of {', '.join(rebuilt)} was not compared, as requested"
@@ -227,7 +226,7 @@ def compare(observation: Observation) -> Decision:
         )
     status = observation.of(name).status
     results = status.compared if status is not None else {}
-    wanted = {query for query, way in operation.transitions.items() if way.way is Transition.REBUILD}
+    wanted = operation.rebuilt.keys()
     on = f"{name}: comparison"
     if not wanted <= results.keys() and not (observation.on == on and observation.waited_s > limit_s):
         return _dead_or(observation, step, name) or make_decision(step, Wait(on, limit_s), _told(observation) or on)
@@ -259,8 +258,8 @@ def catch_up_after_drain(observation: Observation) -> Decision:
 
 
 def _holds_all(observation: Observation) -> bool:
-    rebuilt = {query for query, way in observation.operation.transitions.items() if way.way is Transition.REBUILD}
-    return all(query in observation.reached and observation.reached[query].holds for query in rebuilt)
+    reached = observation.reached
+    return all(query in reached and reached[query].holds for query in observation.operation.rebuilt)
 
 
 def _told(observation: Observation) -> str:

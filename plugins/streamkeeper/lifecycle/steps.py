@@ -41,7 +41,7 @@ def _must_be_approved(operation: OperationState) -> bool:
 
 
 def _rebuilds(operation: OperationState) -> bool:
-    return any(way.way is Transition.REBUILD for way in operation.transitions.values())
+    return bool(operation.rebuilt)
 
 
 def _restores(operation: OperationState) -> bool:

@@ -16,7 +16,7 @@ from streamkeeper.model.records.step_results import (
     StateKept,
     VersionsRestored,
 )
-from streamkeeper.model.records.transitions import QueryTransition
+from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
 
 
@@ -92,6 +92,11 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     def cutover_snapshots(self) -> CutoverSnapshots:
         """The snapshots of each query's last batch before the cutover, or why a query has none."""
         return CutoverSnapshots.read(self._left_by(Step.SNAPSHOT))
+
+    @property
+    def rebuilt(self) -> dict[str, QueryTransition]:
+        """Query -> its transition, for the queries that are rebuilt."""
+        return {query: way for query, way in self.transitions.items() if way.way is Transition.REBUILD}
 
     @property
     def versions_back(self) -> dict[str, str]:

@@ -33,7 +33,7 @@ from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal_records import AbortRequested, OperationStarted, Outcome, Record, Role
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.records.transitions import Reached, Transition
+from streamkeeper.model.records.transitions import Reached
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.requests.request_limits import check_request
 from streamkeeper.operations.deploys.approval import right_of
@@ -307,12 +307,11 @@ class Deploy:
         if step not in (Step.CATCH_UP, Step.CATCH_UP_AFTER_DRAIN):
             return {}
         reached: dict[str, Reached] = {}
-        for query, way in operation.transitions.items():
-            if way.way is Transition.REBUILD:
-                old = self.installation.checkpoint(state, query, way.before)
-                new = self.installation.checkpoint(state, query, way.version)
-                until = self._last_written(state, query, old) if step is Step.CATCH_UP_AFTER_DRAIN else None
-                reached[query] = how_far(old, new, until=until)
+        for query, way in operation.rebuilt.items():
+            old = self.installation.checkpoint(state, query, way.before)
+            new = self.installation.checkpoint(state, query, way.version)
+            until = self._last_written(state, query, old) if step is Step.CATCH_UP_AFTER_DRAIN else None
+            reached[query] = how_far(old, new, until=until)
         return reached
 
     def _lost_back(self, state: JobState, operation: OperationState) -> dict[str, str]:

@@ -319,8 +319,7 @@ class DeployActs:
                 query: way.approved_topics for query, way in self._current().transitions.items() if way.other_topics
             }
         elif kind is CommandKind.SHADOW:
-            transitions = self._current().transitions
-            versions = {query: way.version for query, way in transitions.items() if way.way is Transition.REBUILD}
+            versions = {query: way.version for query, way in self._current().rebuilt.items()}
         elif kind is CommandKind.COMPARE:
             may_differ = self._may_differ(state)
         control = Control(self._installation.store, self._job, instance)
@@ -332,8 +331,10 @@ class DeployActs:
         old = stored_manifests(self._installation, state, state.serving_release) if state.serving_release else {}
         new = stored_manifests(self._installation, state, self._release().name)
         declared = self._current().request.expect_different
-        rebuilt = [query for query, way in self._current().transitions.items() if way.way is Transition.REBUILD]
-        return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
+        return {
+            query: columns_that_may_differ(query, old.get(query), new[query], declared)
+            for query in self._current().rebuilt
+        }
 
     def _last_batches(self) -> LastBatches:
         """Return query -> the last committed batch of the release whose driver terminated.

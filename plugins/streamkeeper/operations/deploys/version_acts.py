@@ -75,10 +75,9 @@ class VersionActs:
         state = self._journal.state()
         must_not_be_outdated(self._installation, state)
         release = state.releases[state.instances[instance].release]
-        for query, way in state.operations[self._operation].transitions.items():
-            if way.way is Transition.REBUILD:
-                must_be_mine(self._installation, state, query, way.version)
-                self._create(query, way.version, release, way)
+        for query, way in state.operations[self._operation].rebuilt.items():
+            must_be_mine(self._installation, state, query, way.version)
+            self._create(query, way.version, release, way)
 
         def still_wanted(now: JobState) -> Record | None:
             operation = now.operations[self._operation]
