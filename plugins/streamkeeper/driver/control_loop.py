@@ -5,7 +5,7 @@ and terminates.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import NoReturn
 
@@ -25,7 +25,6 @@ from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointLost, Fenced, InvalidInput, PermanentError, StoreUnavailable
 from streamkeeper.model.protocol.driver_messages import Command, CommandKind, DriverState, ExitCode
 from streamkeeper.model.protocol.restart_budgets import Cause
-from streamkeeper.sinks.contract import SinkWriter
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
@@ -160,18 +159,48 @@ class Serving:
                 )
         if self._comparing is not None:
             self._comparing.stop()
-        hold(self._context, self._shadows, self._check_while_held)
+        self._hold_shadows()
         others = [waiting for name, waiting in self._planned.items() if name not in self._shadows]
         taken = [take_over(self._context, waiting, go) for waiting in others]
-        cut_over(self._context, self._shadows)
+        self._swap_outputs()
         self._shadows = {}
         self._begin(taken, DriverState.SERVING)
 
-    def _check_while_held(self) -> None:
-        self._observer.check_jvm()
-        self._note_ends()
-        if self._context.channel.end_wanted:
-            self._end_as_asked()
+    def _hold_shadows(self) -> None:
+        """Hold every further batch of the rebuilt queries at its gate, and wait until running batches finish."""
+        crash_point("driver.cutover.hold.before")
+        for query in self._shadows.values():
+            query.gate.hold()
+        while any(query.gate.busy for query in self._shadows.values()):
+            if Wakeup.NUDGE in self._context.wakeups.wait(_BUSY_LOOK_S):
+                with suppress(StoreUnavailable):
+                    self._context.channel.look_for_commands()
+            self._observer.check_jvm()
+            self._note_ends()
+            if self._context.channel.end_wanted:
+                self._end_as_asked()
+        crash_point("driver.cutover.hold.after")
+
+    def _swap_outputs(self) -> None:
+        """Make the rebuilt queries, which are held at their gates, current: claim their epochs, make their shadows the
+        outputs, and release the waiting batches.
+
+        An error ends this process. The next generation of the driver then makes the remaining queries current.
+        """
+        before = []
+        for query in self._shadows.values():
+            crash_point("driver.cutover.fence.before")
+            claim, writer = claim_and_fence(self._context, query.planned, query.checkpoint, topics=query.topics)
+            crash_point("driver.cutover.fence.after")
+            last_unseen = query.gate.written
+            before.append(query.serve_under(claim, writer))
+            self._context.status_reporter.begin_to_serve(query.name, claim.version, claim.epoch, last_unseen)
+        crash_point("driver.cutover.release.before")
+        for query in self._shadows.values():
+            query.gate.release()
+        crash_point("driver.cutover.release.after")
+        for writer in before:
+            writer.close()
 
     def _note_ends(self) -> None:
         for name, event in self._observer.take_ends():
@@ -278,45 +307,3 @@ class Serving:
         if ends == {Ended.FINISHED}:
             raise Ending(DriverState.FINISHED, ExitCode.FINISHED)
         raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
-
-
-def hold(context: DriverContext, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
-    """Hold every further batch of these queries at the query's gate, and wait until running batches finish.
-
-    ``check``: called repeatedly during the wait; an error that it raises ends the wait.
-    """
-    crash_point("driver.cutover.hold.before")
-    for query in shadows.values():
-        query.gate.hold()
-    while any(query.gate.busy for query in shadows.values()):
-        if Wakeup.NUDGE in context.wakeups.wait(_BUSY_LOOK_S):
-            with suppress(StoreUnavailable):
-                context.channel.look_for_commands()
-        check()
-    crash_point("driver.cutover.hold.after")
-
-
-def cut_over(context: DriverContext, shadows: Mapping[str, ServedQuery]) -> None:
-    """Make these rebuilt queries, which are held at their gates, current: claim their epochs, make their shadows the
-    outputs, and release the waiting batches.
-
-    An error ends this process. The next generation of the driver then makes the remaining queries current.
-    """
-    before = []
-    for query in shadows.values():
-        crash_point("driver.cutover.fence.before")
-        claim, writer = claim_and_fence(context, query.planned, query.checkpoint, topics=query.topics)
-        crash_point("driver.cutover.fence.after")
-        last_unseen = query.gate.written
-        before.append(query.serve_under(claim, writer))
-        context.status_reporter.begin_to_serve(query.name, claim.version, claim.epoch, last_unseen)
-    crash_point("driver.cutover.release.before")
-    for query in shadows.values():
-        query.gate.release()
-    crash_point("driver.cutover.release.after")
-    _close(before)
-
-
-def _close(writers: list[SinkWriter]) -> None:
-    for writer in writers:
-        writer.close()
