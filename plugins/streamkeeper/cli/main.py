@@ -135,33 +135,6 @@ COMMANDS = {
 }
 
 
-class CommandTable(TyperGroup):
-    """A group with the commands of ``COMMANDS``, each of which is imported when it is first used."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.commands: Any = _Imported()
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, in the order of the help."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a stand-in for a command, with only its name and help, for the list of commands and shell completion.
-
-        Return None for an unknown command.
-        """
-        listed = COMMANDS.get(cmd_name)
-        return None if listed is None else TyperCommand(name=cmd_name, help=listed.help)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Import the command that ``args`` names. Return its name, the command, and the words of ``args`` after the
-        name.
-        """
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, None if command is None else self.commands[name], rest
-
-
 class _Imported(Mapping[str, Any]):
     """Name -> command."""
 
@@ -201,8 +174,33 @@ _OF_THE_MACHINE = frozenset(
 """Errors of the machine, not of the program: a full or read-only disk, missing rights, too many open files."""
 
 
-class Commands(CommandTable):
-    """The command group. For every error that Streamkeeper raises, it prints one line and exits with 2."""
+class Commands(TyperGroup):
+    """The group of the commands of ``COMMANDS``, each of which is imported when it is first used. For every error that
+    Streamkeeper raises, the group prints one line and exits with 2.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = _Imported()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a stand-in for a command, with only its name and help, for the list of commands and shell completion.
+
+        Return None for an unknown command.
+        """
+        listed = COMMANDS.get(cmd_name)
+        return None if listed is None else TyperCommand(name=cmd_name, help=listed.help)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Import the command that ``args`` names. Return its name, the command, and the words of ``args`` after the
+        name.
+        """
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, None if command is None else self.commands[name], rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. A StreamkeeperError or a wrong option is printed as ``error: …`` on stderr."""
