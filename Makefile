@@ -47,10 +47,8 @@ test: setup ## every test but those of test-storage and test-kubernetes, the fas
 	@$(RUN) python -m compileall -q plugins harness
 	@$(PYTEST) -n 3 --dist loadfile
 
-STORAGE := $(addprefix tests/chaos/test_on_,s3.py hdfs.py) $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py airflow_on_several_machines.py airflow_on_several_machines_and_yarn.py lives.py lives_on_executors.py page_walk.py lives_on_yarn.py lost_store.py stated_deaths.py malformed_record.py) tests/runners/test_yarn_application.py tests/demo/test_standing.py tests/bench/test_first_cases.py
-
-test-storage: connectors ## lives with checkpoints on S3 and in HDFS, with executors elsewhere, drivers on YARN, workers on two machines, the long walk through the page, and the first case of each campaign and benchmark; `make test` has one of the lives
-	@$(PYTEST) -n 2 --dist loadfile --storage $(STORAGE)
+test-storage: connectors ## the tests that take minutes or need HDFS, YARN, other machines or executors elsewhere; `make test` has one life of each kind of change
+	@$(PYTEST) -n 2 --dist loadfile --storage -m "storage or hdfs"
 
 kubernetes: setup ## the programs of a Kubernetes node, built from source and kept: ten minutes, once
 	@scripts/kubernetes

@@ -20,6 +20,9 @@ pytest_plugins = [
     "tests.checkpoints.tree_kinds",
 ]
 
+GROUPS = {"storage": ("storage", "hdfs"), "kubernetes": ("kubernetes",)}
+"""Option -> the markers of the tests that run only with it."""
+
 TIERS = ("s3", "hdfs", "postgres", "airflow", "kafka", "spark")
 
 
@@ -42,7 +45,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesToWorke
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options ``--storage`` and ``--kubernetes``."""
-    parser.addoption("--storage", action="store_true", help="run the lives on every kind of storage, too")
+    parser.addoption("--storage", action="store_true", help="run the tests that take minutes or need HDFS, too")
     parser.addoption("--kubernetes", action="store_true", help="run what needs a node of Kubernetes, too")
 
 
@@ -50,9 +53,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect the groups that were not requested, and run fast tests first and then one tier at a time, so that each
     server starts once and failures show up early.
     """
-    for group in ("storage", "kubernetes"):
+    for group, markers in GROUPS.items():
         if not config.getoption(f"--{group}"):
-            left_out = [item for item in items if item.get_closest_marker(group)]
+            left_out = [item for item in items if any(map(item.get_closest_marker, markers))]
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item not in left_out]
     items.sort(

@@ -21,7 +21,7 @@ SOURCE = Path(__file__).with_suffix(".toml")
 ASSUMPTION = "assume-"
 """Prefix of the ids of assumptions, which may have no test."""
 
-TARGETS = {"storage": "make test-storage", "kubernetes": "make test-kubernetes"}
+TARGETS = {"storage": "make test-storage", "hdfs": "make test-storage", "kubernetes": "make test-kubernetes"}
 """Maps a marker to the command that runs its tests; ``make test`` leaves them out."""
 
 _HEADING = re.compile(r"^(#{2,3} .+)$")

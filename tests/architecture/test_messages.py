@@ -55,6 +55,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, list[Any]
     return recorded(tmp_path_factory.mktemp("plain") / "decisions", ROOMS, "")
 
 
+@pytest.mark.storage
 @pytest.mark.timeout(600)
 def test_no_decision_cause_or_severity_depends_on_a_message(tmp_path: Path, plain: list[tuple[str, list[Any]]]) -> None:
     """With every message replaced, each test makes the same decisions, and more than 90 % of over 20,000 decisions are
@@ -66,6 +67,7 @@ def test_no_decision_cause_or_severity_depends_on_a_message(tmp_path: Path, plai
     assert counts[0] > 0.9 * counts[1] > 20_000
 
 
+@pytest.mark.storage
 def test_a_decision_that_compares_a_replaced_text_is_found(tmp_path: Path, plain: list[tuple[str, list[Any]]]) -> None:
     """Negative control: if texts of the operating system that identify a full disk are replaced too, differing
     decisions are found.

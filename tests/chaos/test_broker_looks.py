@@ -110,6 +110,7 @@ def test_a_decreasing_event_count_in_the_serving_table_is_detected(site: Site) -
     assert find_steps_back(watch.sights) == ["a reader saw a sum of 10 after 60"]
 
 
+@pytest.mark.storage
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_a_killed_and_frozen_broker_holds_every_event_exactly_once(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_no_kafka_skips_kafka_pairs_and_prints_their_number(
     assert not (tmp_path / "keep/w0/broker").exists()
 
 
+@pytest.mark.storage
 @pytest.mark.kafka
 def test_later_rows_are_added_to_a_topic_only_once(kafka: KafkaBroker, tmp_path: Path) -> None:
     """The later rows of a unit are added to its topics only once even if adding is repeated; both inputs have their own
@@ -121,6 +122,7 @@ def test_later_rows_are_added_to_a_topic_only_once(kafka: KafkaBroker, tmp_path:
     assert units_elsewhere(tmp_path / "units", kafka) == [tmp_path / "units/one"]
 
 
+@pytest.mark.storage
 @pytest.mark.kafka
 def test_a_campaigns_broker_ends_with_it(kafka: KafkaBroker, tmp_path: Path) -> None:
     """The campaign's broker starts once, when it is first needed, and is stopped and deleted when the campaign
@@ -143,6 +145,7 @@ def test_a_campaigns_broker_ends_with_it(kafka: KafkaBroker, tmp_path: Path) -> 
     assert not home.exists()
 
 
+@pytest.mark.storage
 @pytest.mark.spark
 @pytest.mark.kafka
 def test_pairs_on_kafka_are_measured_and_checked(kafka: KafkaBroker, tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def test_a_sink_that_is_down_is_waited_for_and_nothing_is_lost(house: Wired) -> 
     assert house.wait_exit(house.processes[0], 60) == ExitCode.DRAINED
 
 
+@pytest.mark.storage
 def test_a_driver_that_cannot_take_over_exits_with_dependency_down(house: Wired) -> None:
     """A driver that cannot take over because its sink is down exits with ``DEPENDENCY_DOWN``, and its next generation
     continues when the sink is reachable.

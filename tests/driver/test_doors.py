@@ -13,7 +13,7 @@ from conformance.matrix.cases import CASES
 from harness.bed import fresh_bed
 from streamkeeper.operations.deploys import deploy
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 CHANGES = (
     "agg_same",

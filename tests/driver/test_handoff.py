@@ -93,6 +93,7 @@ def tree_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
 
+@pytest.mark.storage
 def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse) -> None:
     """A drained driver's files continue in v0002, and v0003 continues after a driver that was killed between write and
     commit. The successor is killed before and after creating the checkpoint, and resumes without losing or duplicating

@@ -49,6 +49,7 @@ def test_a_driver_killed_between_write_and_commit_loses_no_row(stage: Deploys) -
     assert result.damage == []
 
 
+@pytest.mark.storage
 def test_a_switch_killed_three_times_succeeds_unseen_by_readers(stage: Deploys) -> None:
     """A deploy that combines a rebuild, a handoff and a resume is killed three times, once during the swap, and still
     succeeds: no total ever decreases, no row is lost or doubled, and exactly one driver runs.

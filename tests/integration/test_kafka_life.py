@@ -82,6 +82,7 @@ def params(house: DriverHouse, kafka: KafkaBroker, topic: str) -> dict[str, Para
     }
 
 
+@pytest.mark.storage
 @pytest.mark.kafka
 def test_a_second_driver_continues_a_topic_at_the_exact_next_record(house: DriverHouse, kafka: KafkaBroker) -> None:
     """A scheduled second driver continues at the exact next record and stops after the last one; the journal records

@@ -37,7 +37,7 @@ from streamkeeper.sinks.fences import read_fences
 from streamkeeper.stores.local import LocalStore
 from tests.integration.test_recovery import HASTE, JOB, QUERY, ROOT, House
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 class Installed(House):
@@ -246,7 +246,6 @@ def copying(tmp_path: Path, s3_url: str) -> Iterator[Copying]:
 
 
 @pytest.mark.s3
-@pytest.mark.storage
 def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_of_files(copying: Copying) -> None:
     """After a store on S3 is deleted and rebuilt, the snapshots, which are stored separately on S3, still belong to the
     installation, and the output files contain every event once.

@@ -18,7 +18,7 @@ from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.model.requests.diagnosis import Problem
 from tests.integration.test_recovery import JOB, ROOT, House
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.storage, pytest.mark.spark]
 ENTRY = "A record fails its batch every time"
 
 
@@ -97,7 +97,7 @@ def edit_file(house: Strict, file: Path) -> None:
     house.follow(start, JOB=JOB, FILE=file.name)
 
 
-@pytest.mark.parametrize("fix", [drop_malformed, pytest.param(edit_file, marks=pytest.mark.storage)])
+@pytest.mark.parametrize("fix", [drop_malformed, edit_file])
 def test_the_runbooks_commands_skip_only_the_malformed_record(
     house: Strict, fix: Callable[[Strict, Path], None]
 ) -> None:

@@ -245,6 +245,7 @@ def test_a_job_is_upgraded_from_the_previous_version_and_rolled_back(house: Hous
     house.balance()
 
 
+@pytest.mark.storage
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("house", ["def read(name):\n    return name.strip()\n"], indirect=True)
 def test_an_open_approval_and_killed_drivers_survive_a_version_change(house: House) -> None:

@@ -104,6 +104,7 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     return Checked(found, wanted, truths, before, contents(root, wanted))
 
 
+@pytest.mark.storage
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_every_verdict_agrees_with_what_spark_does(checked: Checked, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,6 +117,7 @@ def test_every_verdict_agrees_with_what_spark_does(checked: Checked, capsys: pyt
     assert len(checked.score.graded) == len(CHOSEN) >= 30
 
 
+@pytest.mark.storage
 @pytest.mark.spark
 def test_every_stopping_verdict_has_a_finding_stricter_than_a_note(checked: Checked) -> None:
     """Every verdict other than RESUME, and no RESUME, has a finding stricter than a note."""
@@ -124,6 +126,7 @@ def test_every_stopping_verdict_has_a_finding_stricter_than_a_note(checked: Chec
         assert bool(strict) is (each.answer.verdict != "RESUME"), each
 
 
+@pytest.mark.storage
 @pytest.mark.spark
 def test_an_answer_replaced_by_resume_fails_the_score_if_unsafe(checked: Checked) -> None:
     """Negative control: with any one answer replaced by RESUME, the score fails exactly if the measured outcome of that
@@ -135,6 +138,7 @@ def test_an_answer_replaced_by_resume_fails_the_score_if_unsafe(checked: Checked
         assert score([(pair[0], truth, soft)]).failed is not truth.outcome.safe
 
 
+@pytest.mark.storage
 @pytest.mark.spark
 def test_a_check_leaves_every_checkpoint_as_it_was(checked: Checked) -> None:
     """The check leaves every file of every checkpoint unchanged."""

@@ -37,6 +37,7 @@ def operation_of(installation: InstalledAirflow, run: Run) -> OperationState:
     return installation.state.operations[run.operation]
 
 
+@pytest.mark.storage
 def test_declining_a_differing_rebuilt_output_keeps_the_serving_driver(
     served: InstalledAirflow, api: AirflowApi
 ) -> None:
@@ -111,6 +112,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(served: Installed
     assert served.compare().clean
 
 
+@pytest.mark.storage
 def test_an_approval_counts_only_from_a_listed_approver(served: InstalledAirflow, interrupted: Interrupted) -> None:
     """Airflow's only user may answer everything in Airflow, but an approval by this user does not count because the job
     file names ``cli:ada`` as the approver; the question stays open.

@@ -118,6 +118,7 @@ def test_a_prune_deletes_what_its_dry_run_listed(snapshots: Snapshots) -> None:
     snapshots.sell()
 
 
+@pytest.mark.storage
 def test_more_queries_than_airflow_maps_are_backed_up_and_drilled(snapshots: Snapshots) -> None:
     """With 1,500 more queries that have no batch yet, the backup and drill runs stay within Airflow's limit of mapped
     tasks and still reach the running job.

@@ -129,6 +129,7 @@ def test_a_stopped_job_stays_stopped_and_a_start_continues_its_version(shop: Sho
     assert "the instance has ended: drained" in follow
 
 
+@pytest.mark.storage
 def test_a_finished_available_now_job_is_started_to_read_new_input(shop: Shop) -> None:
     """An availableNow job finishes by itself, and a start reads the input that has arrived since."""
     shop.sell()
