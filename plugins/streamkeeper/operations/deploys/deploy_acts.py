@@ -331,10 +331,8 @@ class DeployActs:
         old = stored_manifests(self._installation, state, state.serving_release) if state.serving_release else {}
         new = stored_manifests(self._installation, state, self._release().name)
         declared = self._current().request.expect_different
-        return {
-            query: columns_that_may_differ(query, old.get(query), new[query], declared)
-            for query in self._current().rebuilt
-        }
+        rebuilt = self._current().rebuilt
+        return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
     def _last_batches(self) -> LastBatches:
         """Return query -> the last committed batch of the release whose driver terminated.
