@@ -54,7 +54,7 @@ def test_guarantees_not_covered_by_make_test_name_the_command_that_tests_them() 
     assert {"yarn-2", "pods-3"} <= left_out.keys()
     assert {name: told for name, told in left_out.items() if any(f"`{each}`" not in rows[name] for each in told)} == {}
     assert command_of("tests/runners/test_local_process.py") == ""
-    assert command_of("tests/integration/test_lives.py") == "", "one of its cases runs everywhere"
+    assert command_of("tests/checkpoints/test_unread_files.py") == "", "one of its cases runs everywhere"
 
 
 def test_the_list_of_tests_is_up_to_date() -> None:
