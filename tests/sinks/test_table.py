@@ -230,11 +230,11 @@ def test_every_supported_type_comes_back(spark: SparkSession, database: Path) ->
 
 
 def test_a_column_of_an_unsupported_type_is_refused(spark: SparkSession, database: Path) -> None:
-    """A column of an unsupported type, such as an array, is refused with its name and type."""
+    """A column of an unsupported type, such as an interval, is refused with its name and type."""
     writer = writer_of(database, 1)
     writer.raise_fence()
-    with pytest.raises(Unsupported, match="column tags has the unsupported type array<string>"):
-        writer.write(spark.createDataFrame([("a", ["x"])], "customer string, tags array<string>"), 0)
+    with pytest.raises(Unsupported, match="column wait has the unsupported type interval day"):
+        writer.write(spark.sql("SELECT 'a' customer, interval '1' day wait"), 0)
 
 
 def test_a_query_whose_columns_do_not_fit_the_table_is_refused(spark: SparkSession, database: Path) -> None:

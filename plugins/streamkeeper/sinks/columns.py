@@ -4,6 +4,7 @@ values.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,20 +14,30 @@ import msgspec
 from streamkeeper.errors import InvalidInput, OutputUnfit, Unsupported
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-    from sqlalchemy import Connection, Table
+    from pyspark.sql.types import DataType, StructType
+    from sqlalchemy import Column, ColumnElement, Connection, Table
     from sqlalchemy.types import TypeEngine
 
 _KINDS = {
     "string": "string",
     "bigint": "long",
     "int": "int",
+    "smallint": "short",
+    "tinyint": "byte",
     "double": "double",
     "float": "float",
     "boolean": "boolean",
     "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp_ntz",
     "date": "date",
+    "binary": "binary",
 }
+_JSON_KEYS = frozenset({"string", "bigint", "int", "smallint", "tinyint", "boolean"})
+"""The types of map keys that Spark writes to JSON as a reader expects them. A date, for example, becomes a number of
+days.
+"""
+JSON = "json"
+"""The kind of a column of arrays, maps or structs, which is stored as JSON."""
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,41 +46,81 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Its name."""
     kind: str
-    """Spark's short type name."""
+    """Spark's short type name, or ``json`` for arrays, maps and structs."""
     precision: int = 0
     """The precision of a decimal."""
     scale: int = 0
     """The scale of a decimal."""
 
 
-def columns_of(schema: StructType, table: str) -> tuple[TableColumn, ...]:
+def columns_of(schema: StructType, table: str, key: Sequence[str]) -> tuple[TableColumn, ...]:
     """Return the columns of a table for DataFrames with this schema; ``table``: the table's name, for errors.
 
-    Raises Unsupported for an unsupported type, and InvalidInput for a reserved name. Both name the column.
+    Raises Unsupported for an unsupported type. Raises InvalidInput for a reserved name, and for a column of ``key``
+    that is missing or is an array, a map or a struct. Both errors name the column.
     """
-    return tuple(_column(field.name, field.dataType.simpleString(), table) for field in schema.fields)
+    columns = tuple(_column(field.name, field.dataType, table) for field in schema.fields)
+    missing = [name for name in key if name not in {column.name for column in columns}]
+    if missing:
+        raise InvalidInput(f"table {table}: the query has no key column {', '.join(missing)}")
+    nested = [column.name for column in columns if column.kind == JSON and column.name in key]
+    if nested:
+        raise InvalidInput(
+            f"table {table}: key column {nested[0]} is an array, a map or a struct",
+            hint="put the fields that identify a row into columns of their own, and use those as the key",
+        )
+    return columns
 
 
-def _column(name: str, spark_type: str, table: str) -> TableColumn:
+def _column(name: str, data_type: DataType, table: str) -> TableColumn:
     if name.startswith("_sk_"):
         raise InvalidInput(
             f"table {table}: the column name {name} is reserved",
             hint="rename the column, because Streamkeeper uses the prefix _sk_",
         )
+    spark_type = data_type.simpleString()
     if spark_type in _KINDS:
         return TableColumn(name=name, kind=_KINDS[spark_type])
     if spark_type.startswith("decimal("):
         precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
         return TableColumn(name=name, kind="decimal", precision=int(precision), scale=int(scale))
-    raise Unsupported(
-        f"table {table}: column {name} has the unsupported type {spark_type}",
-        hint="cast the column to string, long, int, double, float, boolean, timestamp, date or decimal",
-    )
+    _must_fit_json(name, data_type, table)
+    return TableColumn(name=name, kind=JSON)
+
+
+def _must_fit_json(name: str, data_type: Any, table: str) -> None:
+    """Raise Unsupported unless JSON keeps all values of this array, map or struct; ``name``: its path in the row."""
+    spark_type = data_type.simpleString()
+    match data_type.typeName():
+        case "array":
+            _must_fit_json(name, data_type.elementType, table)
+        case "map":
+            key = data_type.keyType.simpleString()
+            if key not in _JSON_KEYS:
+                raise Unsupported(
+                    f"table {table}: column {name} is a map with keys of the type {key}, which JSON cannot keep",
+                    hint="cast the keys to string",
+                )
+            _must_fit_json(name, data_type.valueType, table)
+        case "struct":
+            twice = [field for field, count in Counter(data_type.fieldNames()).items() if count > 1]
+            if twice:
+                raise Unsupported(
+                    f"table {table}: column {name} has two fields {twice[0]}, of which JSON would keep one",
+                    hint="give each field a name of its own",
+                )
+            for field in data_type.fields:
+                _must_fit_json(f"{name}.{field.name}", field.dataType, table)
+        case _ if spark_type not in _KINDS and not spark_type.startswith("decimal("):
+            raise Unsupported(
+                f"table {table}: column {name} has the unsupported type {spark_type}", hint="cast it to string"
+            )
 
 
 def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
-    """Return the column's database type. SQLite has no exact decimal type, so the type is text there."""
+    """Return the column's database type. SQLite has no types for exact decimals and JSON, so they are text there."""
     import sqlalchemy as sa
+    from sqlalchemy.dialects.postgresql import JSONB
 
     match column.kind:
         case "string":
@@ -78,6 +129,8 @@ def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
             return sa.BigInteger()
         case "int":
             return sa.Integer()
+        case "short" | "byte":
+            return sa.SmallInteger()
         case "double":
             return sa.Double()
         case "float":
@@ -86,12 +139,32 @@ def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
             return sa.Boolean()
         case "timestamp":
             return sa.DateTime(timezone=True)
+        case "timestamp_ntz":
+            return sa.DateTime(timezone=False)
         case "date":
             return sa.Date()
         case "decimal":
             return sa.Text() if dialect == "sqlite" else sa.Numeric(column.precision, column.scale)
+        case "binary":
+            return sa.LargeBinary()
+        case kind if kind == JSON:
+            return sa.Text() if dialect == "sqlite" else JSONB()
         case _:
             raise Unsupported(f"column {column.name} has the type {column.kind}")
+
+
+def staged_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
+    """Return the column's type in the staging table, where JSON is still text."""
+    import sqlalchemy as sa
+
+    return sa.Text() if column.kind == JSON else database_type(column, dialect)
+
+
+def as_stored(staged: Column[Any], stored: Column[Any]) -> ColumnElement[Any]:
+    """Return a column of the staging table, with a cast if it is text there and JSON in the output's table."""
+    import sqlalchemy as sa
+
+    return staged if isinstance(stored.type, type(staged.type)) else sa.cast(staged, stored.type)
 
 
 def converters(columns: Sequence[TableColumn], dialect: str) -> list[Callable[[Any], Any] | None]:

@@ -6,6 +6,7 @@ differ in the last digit.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -187,6 +188,8 @@ def _plain(value: object) -> object:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
     return "NULL" if value is None else str(value)
 
 

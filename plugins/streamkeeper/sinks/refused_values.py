@@ -1,4 +1,4 @@
-"""Refuse batches with values that a table would silently store as other values.
+"""Refuse batches with values that a table would silently store as other values, and write nested values as JSON.
 
 Spark's plan marks each row that has such a value. Python could not do so, because there the invalid UTF-8 bytes of a
 string have already become U+FFFD. The mark is staged with the row, and the driver checks for marks before it takes over
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import PermanentError
-from streamkeeper.sinks.columns import TableColumn
+from streamkeeper.sinks.columns import JSON, TableColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,24 +19,32 @@ if TYPE_CHECKING:
 
 MARK = "_sk_refused"
 _FLOATS = ("double", "float")
+_JSON_FORM = (
+    "map('ignoreNullFields', 'false', 'timeZone', 'UTC',"
+    " 'timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", 'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
+)
+"""Spark's options for JSON that keeps every field, and every instant to the microsecond."""
 
 
 def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collection[str], dialect: str) -> DataFrame:
-    """Return the batch with one more column that marks the rows with a refused value.
+    """Return the batch with arrays, maps and structs as JSON text, and with one more column, which marks the rows with
+    a refused value.
 
     The mark is the position of the first column whose value is refused, or NULL. A key string that is not UTF-8 is
     refused, because different such strings would become one key. NaN is refused in SQLite, because SQLite would store
     NULL instead.
     """
     found: list[str] = []
+    stored: list[str] = []
     for position, column in enumerate(columns):
         value = f"`{column.name.replace('`', '``')}`"
+        stored.append(f"to_json({value}, {_JSON_FORM}) AS {value}" if column.kind == JSON else value)
         if column.kind == "string" and column.name in key:
             found.append(f"WHEN NOT is_valid_utf8({value}) THEN {position}")
         elif column.kind in _FLOATS and dialect == "sqlite":
             found.append(f"WHEN isnan({value}) THEN {position}")
     mark = f"CASE {' '.join(found)} END" if found else "CAST(NULL AS INT)"
-    return batch.selectExpr("*", f"{mark} AS {MARK}")
+    return batch.selectExpr(*stored, f"{mark} AS {MARK}")
 
 
 def check_refused(

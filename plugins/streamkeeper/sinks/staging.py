@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.errors import Fenced, OutputLost, PermanentError
-from streamkeeper.sinks.columns import TableColumn, converters, database_type
+from streamkeeper.sinks.columns import TableColumn, converters, database_type, staged_type
 from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.databases import open_engine
 from streamkeeper.sinks.refused_values import MARK, refusal
@@ -112,7 +112,7 @@ def staging_table(
         sa.Column("_sk_row", sa.BigInteger(), primary_key=True, autoincrement=False),
         sa.Column("_sk_epoch", sa.BigInteger(), nullable=False),
         sa.Column(MARK, sa.Integer()),
-        *(sa.Column(column.name, database_type(column, dialect), nullable=True) for column in columns),
+        *(sa.Column(column.name, staged_type(column, dialect), nullable=True) for column in columns),
         prefixes=["TEMPORARY"] if temporary else [],
     )
 

@@ -19,7 +19,7 @@ from msgspec import structs
 from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
-from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
+from streamkeeper.sinks.columns import TableColumn, as_stored, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.comparison import OutputComparison, compare_tables
 from streamkeeper.sinks.contract import (
     ComparedVersions,
@@ -87,6 +87,9 @@ class TableSink(Sink):
 
     A rebuilt version is written to ``<table>__<version>``, with its own columns, until it replaces the table. In the
     modes append and update, a row replaces the row with the same key. In the mode complete, a batch replaces all rows.
+
+    Numbers, strings, booleans, dates, timestamps and binary values have columns of their own types. Arrays, maps and
+    structs are stored as JSON (``jsonb`` in PostgreSQL, text in SQLite), with instants in UTC.
     """
 
     kind: ClassVar[str] = "table"
@@ -167,11 +170,7 @@ class TableSink(Sink):
 
     def columns_of(self, batch: DataFrame) -> tuple[TableColumn, ...]:
         """Return the batch's columns; raises Unsupported or InvalidInput when they do not fit this table."""
-        columns = columns_of(batch.schema, self.table)
-        missing = [name for name in self.key if name not in {column.name for column in columns}]
-        if missing:
-            raise InvalidInput(f"table {self.table}: the query has no key column {', '.join(missing)}")
-        return columns
+        return columns_of(batch.schema, self.table, self.key)
 
 
 class TableWriter(SinkWriter):
@@ -380,7 +379,7 @@ class TableWriter(SinkWriter):
         check_refused(connection, staged, mine, list(data.columns), self._table, batch_id)
         check_keys(connection, staged, mine, self._sink.key, self._table, batch_id)
         names = [column.name for column in data.columns]
-        rows = sa.select(*(staged.c[name] for name in names)).where(mine)
+        rows = sa.select(*(as_stored(staged.c[column.name], column) for column in data.columns)).where(mine)
         if self._context.output_mode == "complete":
             connection.execute(sa.delete(data))
             connection.execute(sa.insert(data).from_select(names, rows))
