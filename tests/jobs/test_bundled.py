@@ -20,6 +20,9 @@ KAFKA = {"servers", "topic", "warehouse", "starting", "max_offsets_per_trigger",
         ("event_copy", {"input", "output", "files_per_trigger", "trigger"}),
         ("event_counts", {*KAFKA, "late"}),
         ("event_table", KAFKA),
+        ("event_balances", KAFKA),
+        ("event_intake", KAFKA),
+        ("event_fan_out", {"input", "warehouse", "second", "files_per_trigger", "trigger"}),
     ],
 )
 def test_bundled_job_loads_from_its_bundle(tmp_path: Path, name: str, params: set[str]) -> None:
