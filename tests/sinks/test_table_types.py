@@ -117,6 +117,13 @@ def test_the_order_of_a_maps_entries_is_no_difference_on_postgresql(spark: Spark
     assert shadow.compare().differing == (1 if warehouse.sqlite else 0)
 
 
+@pytest.mark.parametrize("warehouse", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
+def test_columns_that_differ_only_in_case_stay_apart(spark: SparkSession, warehouse: Warehouse) -> None:
+    """PostgreSQL keeps two columns whose names differ only in case, although Spark cannot tell them apart by name."""
+    write(warehouse, spark, [("a", 1, 2)], "customer string, total long, Total long")
+    assert warehouse.rows('SELECT customer, total, "Total" FROM totals') == [("a", 1, 2)]
+
+
 @pytest.mark.parametrize(
     ("query", "error", "text"),
     [

@@ -44,7 +44,9 @@ def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collecti
         elif column.kind in _FLOATS and dialect == "sqlite":
             found.append(f"WHEN isnan({value}) THEN {position}")
     mark = f"CASE {' '.join(found)} END" if found else "CAST(NULL AS INT)"
-    return batch.selectExpr(*stored, f"{mark} AS {MARK}")
+    # Spark cannot tell columns apart by name that differ only in case, but PostgreSQL can.
+    nested = any(column.kind == JSON for column in columns)
+    return batch.selectExpr(*(stored if nested else ["*"]), f"{mark} AS {MARK}")
 
 
 def check_refused(
