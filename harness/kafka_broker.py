@@ -69,8 +69,9 @@ class KafkaBroker:
         self.admin.delete_topics([name])[name].result(30)
 
     def produce(self, topic: str, values: Iterable[object], *, partition: int = 0, at_ms: int = 0) -> None:
-        """Append values to a partition, as JSON; ``at_ms`` is the timestamp of the records in milliseconds, or 0 for
-        the current time.
+        """Append values to a partition: bytes as they are, all others as JSON.
+
+        ``at_ms``: the timestamp of the records in milliseconds, or 0 for the current time.
         """
         from confluent_kafka import Producer
 
@@ -79,7 +80,7 @@ class KafkaBroker:
         for value in values:
             producer.produce(
                 topic,
-                json.dumps(value).encode(),
+                value if isinstance(value, bytes) else json.dumps(value).encode(),
                 partition=partition,
                 timestamp=at_ms,
                 on_delivery=lambda error, _: failed.append(str(error)) if error else None,

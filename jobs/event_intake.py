@@ -1,8 +1,11 @@
 """Write Kafka events to one table, and every record that is not an event to a table of rejected records.
 
-Both tables are written in one transaction, so a reader finds each record in exactly one of them. Both writes can be
-repeated: an event replaces the event with the same id, and a rejected record is identified by its place in the topic.
+One transaction writes both tables, so the events and the rejected records of a batch become visible together. Both
+writes can be repeated: an event replaces the event with the same id, and a rejected record is identified by its place
+in the topic. A rejected record whose bytes a database cannot store as text is stored in hexadecimal form.
 """
+
+from datetime import UTC
 
 from pyspark.sql import functions as F
 
@@ -50,17 +53,23 @@ def event_intake(spark, params):
         .option("startingOffsets", params["starting"])
         .option("maxOffsetsPerTrigger", params["max_offsets_per_trigger"])
         .load()
-        .select("topic", "partition", "offset", F.col("value").cast("string").alias("record"))
+        .select("topic", "partition", "offset", "value", F.col("value").cast("string").alias("text"))
     )
-    event = F.from_json("record", EVENT, {"columnNameOfCorruptRecord": "broken"})
+    event = F.from_json("text", EVENT, {"columnNameOfCorruptRecord": "broken"})
+    texts = F.concat_ws("", "event.event_id", "event.customer", "event.kind")
+    storable = F.is_valid_utf8("text") & ~F.contains("text", F.lit("\0"))
     reason = (
         F.when(F.col("event.broken").isNotNull() | F.col("event").isNull(), "it is not JSON of an event")
         .when(F.col("event.event_id").isNull(), "it has no event_id")
         .when(F.col("event.amount").isNull(), "it has no amount")
+        .when(texts.contains("\0"), "it contains the character U+0000")
     )
+    record = F.when(storable, F.col("text")).otherwise(F.hex("value"))
     yield Query(
         "intake",
-        records.withColumn("event", event).select("*", reason.alias("reason")),
+        records.withColumn("event", event).select(
+            "topic", "partition", "offset", "event", reason.alias("reason"), record.alias("record")
+        ),
         sink=ForeachBatch(write),
         output_mode="append",
         trigger=params["trigger"],
@@ -75,7 +84,8 @@ def store(url, records):
     for record in records:
         if record["reason"] is None:
             event = record["event"].asDict()
-            events.append({**event, "at": None if event["at"] is None else event["at"].isoformat()})
+            # A row's timestamp has no zone: it is in the time zone of this process.
+            events.append({**event, "at": None if event["at"] is None else event["at"].astimezone(UTC).isoformat()})
         else:
             rejected.append({name: record[name] for name in ("topic", "partition", "offset", "reason", "record")})
     engine = sa.create_engine(url)

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 import sqlalchemy as sa
+from pyspark.sql import Row
 
 from harness.kafka_broker import KafkaBroker
 from streamkeeper.model.manifests.release import ParamValue
@@ -156,6 +157,17 @@ def test_a_driver_killed_between_two_databases_leaves_both_complete(
     assert sorted(events(house.warehouse)) == sorted(events(second)) == sorted(wanted)
 
 
+def test_a_record_is_stored_as_an_event_or_as_rejected(database: str) -> None:
+    """A repeated batch stores each record once: events by their id, rejected records by their place in the topic."""
+    event = Row(event_id="e0", customer="a", kind="sale", amount=3, at=None)
+    good = {"topic": "t", "partition": 0, "offset": 0, "event": event, "reason": None, "record": "{}"}
+    bad = {**good, "offset": 1, "event": None, "reason": "it is not JSON of an event", "record": "x"}
+    for _ in range(2):
+        load("event_intake").store(database, [good, bad])
+    assert query(database, "SELECT * FROM events") == [("e0", "a", "sale", 3, None)]
+    assert query(database, "SELECT * FROM rejected_records") == [("t", 0, 1, "it is not JSON of an event", "x")]
+
+
 def of_kafka(house: DriverHouse, kafka: KafkaBroker, topic: str) -> dict[str, ParamValue]:
     return {"servers": kafka.servers, "topic": topic, "warehouse": f"sqlite:///{house.warehouse}"}
 
@@ -197,19 +209,22 @@ def test_a_driver_killed_between_events_and_rejected_records_keeps_each_record_o
     house, topic = house_of("event_intake"), kafka.create_topic(partitions=1)
     good = {"event_id": "e0", "customer": "a", "kind": "sale", "amount": 3, "at": "2026-03-01T10:00:00Z"}
     bad = ["no event", {**good, "event_id": None}, {**good, "event_id": "e1", "amount": None}, {**good, "amount": "x"}]
-    kafka.produce(topic, [good, *bad], partition=0)
+    kafka.produce(topic, [good, *bad, {**good, "event_id": "e2", "kind": "\0"}, b"\0x"], partition=0)
     url = f"sqlite:///{house.warehouse}"
 
     def look() -> None:
         assert query(url, "SELECT * FROM events") == []
 
     run_with_a_kill(house, of_kafka(house, kafka, topic), "intake", look)
-    assert query(url, "SELECT event_id, customer, kind, amount FROM events") == [("e0", "a", "sale", 3)]
+    assert query(url, "SELECT * FROM events") == [("e0", "a", "sale", 3, "2026-03-01T10:00:00+00:00")]
     rejected = query(url, "SELECT position, reason, record FROM rejected_records ORDER BY position")
     assert [(position, reason) for position, reason, _ in rejected] == [
         (1, "it is not JSON of an event"),
         (2, "it has no event_id"),
         (3, "it has no amount"),
         (4, "it is not JSON of an event"),
+        (5, "it contains the character U+0000"),
+        (6, "it is not JSON of an event"),
     ]
-    assert [text if text == "no event" else json.loads(text) for *_, text in rejected] == bad
+    assert [text if text == "no event" else json.loads(text) for *_, text in rejected[:4]] == bad
+    assert rejected[5][2] == "0078"
