@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import InvalidInput, StreamkeeperError, Unsupported
+from streamkeeper.sinks.table import TableSink
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -117,11 +118,46 @@ def test_the_order_of_a_maps_entries_is_no_difference_on_postgresql(spark: Spark
     assert shadow.compare().differing == (1 if warehouse.sqlite else 0)
 
 
+def test_a_difference_in_the_last_digit_of_a_nested_number_is_shown(spark: SparkSession, warehouse: Warehouse) -> None:
+    """A comparison shows nested values with all their digits, and no value that is equal."""
+    prices = [f"SELECT 'a' customer, array(123456789012345678.0{digit}BD) price, array(1) n" for digit in (1, 2)]
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    writer.write(spark.sql(prices[0]), 0)
+    shadow = warehouse.writer("v0002", 2, shadow=True)
+    shadow.raise_fence()
+    shadow.write(spark.sql(prices[1]), 0)
+    compared = shadow.compare()
+    assert compared.sample == (("customer='a'", "price", "[123456789012345678.01]", "[123456789012345678.02]"),)
+
+
+@pytest.mark.parametrize("kind", ["binary", "timestamp_ntz", "smallint", "tinyint"])
+def test_a_column_of_a_further_type_can_be_the_key(spark: SparkSession, warehouse: Warehouse, kind: str) -> None:
+    """A key of bytes, of a local time or of a small integer is replaced by the row with the same value only."""
+    first, second = {
+        "binary": ("X'00FF'", "X'00FE'"),
+        "timestamp_ntz": ("timestamp_ntz'2026-03-29 02:30:00'", "timestamp_ntz'2026-03-29 02:30:00.000001'"),
+    }.get(kind, ("1", "2"))
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    for batch, total in enumerate((1, 5)):
+        rows = f"SELECT cast({first} as {kind}) customer, {total} total"
+        writer.write(spark.sql(f"{rows} UNION ALL SELECT cast({second} as {kind}), 7"), batch)
+    assert sorted(total for _, total in warehouse.rows()) == [5, 7]
+
+
+def test_a_rehearsal_of_nested_values_writes_nothing(spark: SparkSession, warehouse: Warehouse) -> None:
+    """The rehearsal before a deploy stages nested values and leaves no table."""
+    sink = TableSink(warehouse.url, table="totals", key=["customer"])
+    sink.rehearse(spark.createDataFrame([("a", ["x"], {1: 0.5}, VISIT)], NESTED))
+    assert warehouse.tables == set()
+
+
 @pytest.mark.parametrize("warehouse", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
 def test_columns_that_differ_only_in_case_stay_apart(spark: SparkSession, warehouse: Warehouse) -> None:
     """PostgreSQL keeps two columns whose names differ only in case, although Spark cannot tell them apart by name."""
-    write(warehouse, spark, [("a", 1, 2)], "customer string, total long, Total long")
-    assert warehouse.rows('SELECT customer, total, "Total" FROM totals') == [("a", 1, 2)]
+    write(warehouse, spark, [("a", 1, 2, ["x"])], "customer string, total long, Total long, tags array<string>")
+    assert warehouse.rows('SELECT customer, total, "Total", tags FROM totals') == [("a", 1, 2, ["x"])]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ differ in the last digit.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -142,12 +141,12 @@ def _sample_tables(
     sample: list[tuple[str, str, str, str]] = []
     both = [*(new.c[name] for name in key)]
     for name in others:
-        both += [old.c[name], new.c[name]]
+        both += [_shown(old.c[name]), _shown(new.c[name]), old.c[name].is_distinct_from(new.c[name])]
     for row in connection.execute(sa.select(*both).select_from(pairs).where(differ).limit(SAMPLED)):
         values = row[len(key) :]
-        changed = zip(others, values[::2], values[1::2], strict=True)
+        changed = zip(others, values[::3], values[1::3], values[2::3], strict=True)
         row_name = named_row(key, row)
-        sample += [(row_name, name, _text(was), _text(now)) for name, was, now in changed if was != now]
+        sample += [(row_name, name, _text(was), _text(now)) for name, was, now, differs in changed if differs]
     for table, condition, sides in ((old, only_old, ("there", "missing")), (new, only_new, ("missing", "there"))):
         rows = connection.execute(sa.select(*(table.c[name] for name in key)).where(condition).limit(SAMPLED))
         sample += [(named_row(key, row), "", *sides) for row in rows]
@@ -187,9 +186,14 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, date) else value
 
 
+def _shown(column: Any) -> Any:
+    """Return a column as it is shown: JSON as the database's text, because Python's numbers would lose digits."""
+    import sqlalchemy as sa
+
+    return sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column
+
+
 def _text(value: object) -> str:
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
     return "NULL" if value is None else str(value)
 
 

@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 
 MARK = "_sk_refused"
 _FLOATS = ("double", "float")
+_TIME = "concat('yyyy-MM-dd', chr(39), 'T', chr(39), 'HH:mm:ss.SSSSSS{zone}')"
 _JSON_FORM = (
     "map('ignoreNullFields', 'false', 'timeZone', 'UTC',"
-    " 'timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", 'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
+    f" 'timestampFormat', {_TIME.format(zone='XXX')}, 'timestampNTZFormat', {_TIME.format(zone='')})"
 )
-"""Spark's options for JSON that keeps every field, and every instant to the microsecond."""
+"""Spark's options for JSON that keeps every field, and every instant to the microsecond. A quotation mark within a
+literal is read differently under different settings of a session, so it is written as ``chr(39)``.
+"""
 
 
 def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collection[str], dialect: str) -> DataFrame:
     """Return the batch with arrays, maps and structs as JSON text, and with one more column, which marks the rows with
-    a refused value.
+    a refused value. The columns keep their order, and get names of their own: Spark cannot tell columns apart by name
+    that differ only in case, but PostgreSQL can.
 
     The mark is the position of the first column whose value is refused, or NULL. A key string that is not UTF-8 is
     refused, because different such strings would become one key. NaN is refused in SQLite, because SQLite would store
@@ -37,16 +41,15 @@ def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collecti
     found: list[str] = []
     stored: list[str] = []
     for position, column in enumerate(columns):
-        value = f"`{column.name.replace('`', '``')}`"
+        value = f"c{position}"
         stored.append(f"to_json({value}, {_JSON_FORM}) AS {value}" if column.kind == JSON else value)
         if column.kind == "string" and column.name in key:
             found.append(f"WHEN NOT is_valid_utf8({value}) THEN {position}")
         elif column.kind in _FLOATS and dialect == "sqlite":
             found.append(f"WHEN isnan({value}) THEN {position}")
     mark = f"CASE {' '.join(found)} END" if found else "CAST(NULL AS INT)"
-    # Spark cannot tell columns apart by name that differ only in case, but PostgreSQL can.
-    nested = any(column.kind == JSON for column in columns)
-    return batch.selectExpr(*(stored if nested else ["*"]), f"{mark} AS {MARK}")
+    named = batch.toDF(*(f"c{position}" for position in range(len(columns))))
+    return named.selectExpr(*stored, f"{mark} AS {MARK}")
 
 
 def check_refused(
