@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     server starts once and failures show up early.
     """
     for group, markers in GROUPS.items():
-        if not config.getoption(f"--{group}"):
+        if not config.getoption(f"--{group}") and not (group == "storage" and config.getoption("--on-hdfs")):
             left_out = [item for item in items if any(map(item.get_closest_marker, markers))]
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item not in left_out]
