@@ -139,7 +139,7 @@ def _sample_tables(
 
     (old, new), (pairs, differ, only_old, only_new), (key, others) = tables, found, columns
     sample: list[tuple[str, str, str, str]] = []
-    both = [*(new.c[name] for name in key)]
+    both: list[Any] = [*(new.c[name] for name in key)]
     for name in others:
         both += [_shown(old.c[name]), _shown(new.c[name]), old.c[name].is_distinct_from(new.c[name])]
     for row in connection.execute(sa.select(*both).select_from(pairs).where(differ).limit(SAMPLED)):
