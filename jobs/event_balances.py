@@ -4,7 +4,7 @@ An addition must not be repeated. So the transaction that changes the balances a
 topic, the offset of the newest record that they include. Records up to this offset are skipped: after a killed driver,
 whose successor repeats the batch, after a switch to a new checkpoint, and after a restore of an older checkpoint.
 
-The offsets of a topic that is deleted and created again begin at 0. Before you approve such a topic, delete its rows of
+The offsets of a topic that was deleted and recreated start at 0. Before you approve such a topic, delete its rows of
 the table ``balance_offsets``; otherwise its first records are skipped.
 """
 

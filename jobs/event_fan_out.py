@@ -1,8 +1,8 @@
-"""Write each batch of events to two databases, so that both hold every event once whenever the driver is killed.
+"""Write each batch of events to two databases, so that both contain every event once, even after a kill.
 
 No transaction covers both databases. Each write is therefore one that can be repeated: an event replaces the event with
 the same id. Spark commits the batch after the second write. If the driver is killed before this commit, the two
-databases can differ until its successor writes the whole batch to both of them again.
+databases can differ until its successor repeats the batch in both of them.
 """
 
 from pyspark.sql import functions as F
@@ -32,10 +32,10 @@ def event_fan_out(spark, params):
     """Pass the events through unchanged, to both databases."""
 
     def write(batch, context):
-        # Both databases get the same rows, also if computing the batch again would give others.
+        # The batch is computed once, because a second computation could return other rows.
         rows = [row.asDict() for row in batch.toLocalIterator()]
         write_to(params["warehouse"], rows)
-        # If the driver is killed here, its successor writes this batch to both databases again.
+        # If the driver is killed here, its successor repeats the batch in both databases.
         write_to(params["second"], rows)
 
     events = (
