@@ -78,14 +78,21 @@ def _column(name: str, data_type: DataType, table: str) -> TableColumn:
             f"table {table}: the column name {name} is reserved",
             hint="rename the column, because Streamkeeper uses the prefix _sk_",
         )
-    spark_type = data_type.simpleString()
+    scalar = _scalar(name, data_type.simpleString())
+    if scalar is not None:
+        return scalar
+    _must_fit_json(name, data_type, table)
+    return TableColumn(name=name, kind=JSON)
+
+
+def _scalar(name: str, spark_type: str) -> TableColumn | None:
+    """Return the column of a scalar type that a table stores as such; None for any other type."""
     if spark_type in _KINDS:
         return TableColumn(name=name, kind=_KINDS[spark_type])
     if spark_type.startswith("decimal("):
         precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
         return TableColumn(name=name, kind="decimal", precision=int(precision), scale=int(scale))
-    _must_fit_json(name, data_type, table)
-    return TableColumn(name=name, kind=JSON)
+    return None
 
 
 def _must_fit_json(name: str, data_type: Any, table: str) -> None:
@@ -111,7 +118,7 @@ def _must_fit_json(name: str, data_type: Any, table: str) -> None:
                 )
             for field in data_type.fields:
                 _must_fit_json(f"{name}.{field.name}", field.dataType, table)
-        case _ if spark_type not in _KINDS and not spark_type.startswith("decimal("):
+        case _ if _scalar(name, spark_type) is None:
             raise Unsupported(
                 f"table {table}: column {name} has the unsupported type {spark_type}", hint="cast it to string"
             )
