@@ -11,7 +11,7 @@ help: ## what there is to make
 setup: ## .venv from the locked requirements, and Java 17
 	@scripts/setup
 
-connectors: setup ## the JVM's jars for Kafka, s3a and HDFS's servers, fetched once and held to their hashes
+connectors: setup ## the JVM's jars for Kafka, Delta, s3a and HDFS's servers, fetched once and held to their hashes
 	@scripts/connectors
 
 wheel: setup ## the wheel for an Airflow that is there already, in build/dist

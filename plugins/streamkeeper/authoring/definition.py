@@ -216,7 +216,7 @@ def _check_query(job: str, query: object, seen: list[Query]) -> None:
         )
     parse_trigger(query.trigger, where=where)
     for other in seen:
-        if query.sink.overlaps(other.sink):
+        if query.sink.overlaps(other.sink) or other.sink.overlaps(query.sink):
             output = query.sink.describe().output
             raise JobUnusable(
                 f"{where} and query {other.name} write to the same output: {output}",

@@ -171,6 +171,7 @@ def writer_of(query: Query, claim: Claim, state: JobState, *, begun: bool = Fals
             role=claim.role,
             serving=state.segments(claim.query, claim.version) if serves else (),
             installation=claim.installation,
+            frame=query.df,
             begun=begun,
         )
     )

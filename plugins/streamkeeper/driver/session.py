@@ -22,6 +22,7 @@ from streamkeeper.driver.raised import links_of
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import JobUnusable, PermanentError, TemporaryError
 from streamkeeper.jvm.create_only import create_only, s3a_conf
+from streamkeeper.jvm.delta_commits import commit_create_only
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.protocol.fault_kinds import Fault
@@ -261,6 +262,7 @@ def start_session(
             os.environ[_HADOOP_CONF] = hadoop
     spark.sparkContext.setLogLevel("WARN")
     write_without_processes(spark)
+    commit_create_only(spark)
     if checkpoints == "s3a":
         create_only(spark)
     if checkpoints == "hdfs":

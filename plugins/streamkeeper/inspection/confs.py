@@ -39,6 +39,8 @@ ALWAYS = (
 """The settings that are recorded even if not set, so that a changed default shows; unknown ones are left out."""
 
 _HADOOP = "spark.hadoop."
+_LOG_STORES = "spark.delta.logStore."
+"""The settings of how Delta writes its log, which every driver sets, and which affect no row."""
 _HADOOP_TUNING = (
     "dfs.",
     "fs.azure.",
@@ -141,7 +143,7 @@ def _beside(jvm: Any, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _may_be_own(key: str) -> bool:
-    known = key.startswith((SQL, _HADOOP)) or _SPARKS_OWN.fullmatch(key)
+    known = key.startswith((SQL, _HADOOP, _LOG_STORES)) or _SPARKS_OWN.fullmatch(key)
     return key.startswith("spark.") and not known and not is_secret(key)
 
 

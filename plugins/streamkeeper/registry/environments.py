@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.manifests.release import Environment
-from streamkeeper.sources.known_sources import connector_folders
+from streamkeeper.sinks.kinds import known_kinds
+from streamkeeper.sources import known_sources
 
 
 def read_environment(
@@ -64,12 +65,13 @@ def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:
 def _jar_directories(jars: str, checkpoints: str) -> list[Path]:
     """Return the directories of jars: those of the setting, else those of `make connectors` in this environment.
 
-    The latter contain the jars of sources, and s3a's jars if checkpoints are on S3.
+    The latter contain the jars of sources and sinks, and s3a's jars if checkpoints are on S3.
     """
     if jars:
         return [Path(path).absolute() for path in jars.split(":") if path]
-    sources = connector_folders()
-    kinds = (*sources, "s3a") if scheme_of(checkpoints) == "s3a" else sources
+    kinds = [*known_sources.connector_folders(), *known_kinds.connector_folders()]
+    if scheme_of(checkpoints) == "s3a":
+        kinds.append("s3a")
     return [Path(sys.prefix, "connectors", kind) for kind in kinds]
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -54,6 +54,8 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the writing installation, empty if unknown."""
     looks: bool = False
     """Whether the writer only reads the output's content and changes nothing."""
+    frame: Any = None
+    """The query's frame, whose session a writer may use; None for a writer that only reads."""
     begun: bool = False
     """Whether the checkpoint of ``version`` has a batch of its own. The output's content of that version then belongs
     to this query.
@@ -142,11 +144,15 @@ class ComparedVersions:
 class Sink(ABC):
     """A sink as the job's author declares it: an immutable value, without a connection.
 
-    ``kind``: the sink's kind, which determines its capabilities; ``output_modes``: the modes that the sink supports.
+    ``kind``: the sink's kind, which determines its capabilities.
     """
 
     kind: ClassVar[str]
-    output_modes: ClassVar[frozenset[str]]
+
+    @property
+    @abstractmethod
+    def output_modes(self) -> frozenset[str]:
+        """The output modes that the sink supports."""
 
     @abstractmethod
     def describe(self) -> SinkDescription:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from msgspec import structs
 
 from streamkeeper.errors import StreamkeeperError
@@ -33,7 +35,8 @@ def ask(
     content = state.releases[release].content
     try:
         # A database needs its password; a directory needs a secret only if its path is masked.
-        asked = capabilities_of(sink.kind).one_place or MASK in sink.output
+        of_database = capabilities_of(sink.kind).one_place and not os.path.isabs(sink.output)
+        asked = of_database or MASK in sink.output
         secrets = resolve(find_references(content.params, content.conf), installation.resolvers) if asked else {}
     except StreamkeeperError as error:
         return OutputAnswer(unknown=f"the secret of the output cannot be resolved here: {error.message}")

@@ -39,6 +39,8 @@ class SinkKind:
     """
     place: str = ""
     """What a person names as such a place, as a phrase; empty if the kind has no such place."""
+    connectors: str = ""
+    """The folder of the jars that the sink needs, below the folder of all connectors; empty if it needs none."""
     task_module: str = ""
     """The module of Streamkeeper that Spark's tasks run on executors; empty if they run none."""
     judge: Callable[[ClientError], Judged | None] | None = None
