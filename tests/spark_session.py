@@ -13,6 +13,7 @@ import pytest
 
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.session import class_archive
+from streamkeeper.jvm.delta_commits import commit_create_only
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.registry.environments import installed_jars
 
@@ -57,6 +58,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     write_without_processes(session)
+    commit_create_only(session)
     # It tells of each connection that it closes, the last ones after pytest has closed what it would tell them to.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     _STARTED.append((session, dict(session.conf.getAll)))

@@ -11,14 +11,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from streamkeeper.authoring.definition import Param, Query, streaming_job
+    from streamkeeper.sinks.delta import DeltaSink
     from streamkeeper.sinks.file import FileSink, read_serving
     from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
     from streamkeeper.sinks.table import TableSink
 
-__all__ = ["BatchContext", "FileSink", "ForeachBatch", "Param", "Query", "TableSink", "read_serving", "streaming_job"]
+__all__ = [
+    "BatchContext",
+    "DeltaSink",
+    "FileSink",
+    "ForeachBatch",
+    "Param",
+    "Query",
+    "TableSink",
+    "read_serving",
+    "streaming_job",
+]
 
 _HOMES = {
     "BatchContext": "streamkeeper.sinks.foreach",
+    "DeltaSink": "streamkeeper.sinks.delta",
     "FileSink": "streamkeeper.sinks.file",
     "ForeachBatch": "streamkeeper.sinks.foreach",
     "Param": "streamkeeper.authoring.definition",

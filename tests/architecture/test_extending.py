@@ -51,8 +51,8 @@ GUIDES = (ROOT / "docs/internals/extending.md").read_text()
 
 
 def test_every_file_that_a_guide_names_is_there() -> None:
-    """Every file that a guide names exists, except the fictitious Delta sink of the examples."""
-    named = {name for name in re.findall(r"`([\w/]+\.py)(?:::\w+)?`", GUIDES) if "delta" not in name}
+    """Every file that a guide names exists."""
+    named = set(re.findall(r"`([\w/]+\.py)(?:::\w+)?`", GUIDES))
     missing = [
         name for name in named if not any((base / name).exists() for base in (ROOT, ROOT / "plugins/streamkeeper"))
     ]
@@ -64,11 +64,11 @@ def test_a_declared_sink_capability_decides_whether_a_rebuild_is_chosen(monkeypa
     """A rebuild is refused for a kind of sink that is not declared, and chosen as soon as a declaration states that the
     kind can shadow.
     """
-    rebuilt = facts(finding("state-keys-changed", where="operator"), state=True, sink="delta")
+    rebuilt = facts(finding("state-keys-changed", where="operator"), state=True, sink="lake")
     _, refusal = choose_transitions(DeployRequest(job="j"), {"q": rebuilt})
-    assert "its delta output cannot be written without readers seeing it" in refusal
-    shadowing = SinkKind(name="delta", sink="DeltaSink", module="", capabilities=SinkCapabilities(shadows=True))
-    monkeypatch.setitem(KINDS, "delta", shadowing)
+    assert "its lake output cannot be written without readers seeing it" in refusal
+    shadowing = SinkKind(name="lake", sink="LakeSink", module="", capabilities=SinkCapabilities(shadows=True))
+    monkeypatch.setitem(KINDS, "lake", shadowing)
     ways, refusal = choose_transitions(DeployRequest(job="j"), {"q": rebuilt})
     assert (ways["q"].way, refusal) == (Transition.REBUILD, "")
 

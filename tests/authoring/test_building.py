@@ -73,7 +73,7 @@ def test_yielded_queries_that_cannot_run_are_refused(spark: SparkSession, tmp_pa
         ([Query("Q", frame, sink=sink)], InvalidInput, "query name 'Q' is not allowed"),
         ([Query("q", spark.range(1), sink=sink)], JobUnusable, "is not streaming"),
         ([Query("q", "text", sink=sink)], JobUnusable, "str is not a DataFrame"),  # type: ignore[arg-type]
-        ([Query("q", frame, sink=print)], Unsupported, "unknown sink.*use TableSink, FileSink or ForeachBatch"),  # type: ignore[arg-type]
+        ([Query("q", frame, sink=print)], Unsupported, "unknown sink.*use TableSink, .* or ForeachBatch"),  # type: ignore[arg-type]
         ([Query("q", frame, sink=FileSink("/o"), output_mode="complete")], Unsupported, "does not take output mode"),
         ([Query("q", frame, sink=sink, trigger="once")], Unsupported, "trigger once"),
         (

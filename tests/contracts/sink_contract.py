@@ -24,6 +24,9 @@ class HasSink(Protocol):
 
     sink: Sink
 
+    def batch(self, row: tuple[str, int]) -> Any:
+        """Return a batch of one row, as a frame of the query."""
+
 
 class Place(Protocol):
     """A test output of the kind; ``where`` is its URL or directory, as a job's param contains it."""
@@ -254,6 +257,7 @@ def opened(
         role=role,
         serving=serving,
         installation=installation,
+        frame=place.batch(FIRST),
     )
     writer = place.sink.open(context)
     writer.raise_fence()

@@ -182,20 +182,20 @@ def test_a_kind_of_sink_judges_the_errors_of_its_client(monkeypatch: pytest.Monk
     class Wrapped(Exception):
         """An error of the client that keeps its cause in an attribute."""
 
-    LogBusy.__module__ = "delta.client"
+    LogBusy.__module__ = "lake.client"
     wrapped = Wrapped()
     wrapped.inner = LogBusy()  # type: ignore[attr-defined]
     assert judge(LogBusy()) == judge(wrapped) == Judged()
     away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
-    delta = SinkKind(
-        name="delta",
-        sink="DeltaSink",
+    lake = SinkKind(
+        name="lake",
+        sink="LakeSink",
         module="",
         capabilities=SinkCapabilities(),
         judge=lambda error: away if "LogBusy" in error.names else None,
         cause_attribute="inner",
     )
-    monkeypatch.setitem(KINDS, "delta", delta)
+    monkeypatch.setitem(KINDS, "lake", lake)
     assert judge(LogBusy()) == judge(wrapped) == away
     LogBusy.__module__ = "__main__"
     assert judge(LogBusy()) == Judged()

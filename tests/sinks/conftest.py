@@ -1,15 +1,20 @@
-"""Provides a database of each kind for the tests of TableSink."""
+"""Provides a database of each kind for the tests of TableSink, and a session for those of DeltaSink."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
 from harness.postgres_server import new_database
+from streamkeeper.registry.environments import installed_jars
 from tests.sinks.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -22,3 +27,11 @@ def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Wareho
         made = Warehouse(database.replace("postgresql://", "postgresql+psycopg://"))
     yield made
     made.close()
+
+
+@pytest.fixture
+def delta_spark(spark: SparkSession) -> SparkSession:
+    """A Spark session whose JVM has Delta's jars."""
+    if not any("delta-spark" in jar for jar in installed_jars("")):
+        pytest.skip("no Delta jars (make connectors)")
+    return spark

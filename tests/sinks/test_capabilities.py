@@ -10,10 +10,12 @@ import pytest
 from msgspec import structs
 from sqlalchemy import Engine, event
 
-from streamkeeper import BatchContext, FileSink, ForeachBatch, TableSink, read_serving
+from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, TableSink, read_serving
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
-from streamkeeper.sinks import file, file_serving
+from streamkeeper.sinks import delta_commit, file, file_serving
+from streamkeeper.sinks.delta_session import DeltaSession
+from streamkeeper.sinks.delta_writer import DeltaWriter
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from tests.contracts.sink_contract import SCHEMA, SinkContract
 from tests.contracts.sink_kill_contract import SinkKillContract, before_each_file_write
@@ -108,6 +110,49 @@ class PartitionedFiles(Files):
         self.sink = FileSink(self.where, partition_by=["customer"])
 
 
+class Delta(Batches):
+    """A Delta table with a key."""
+
+    key: tuple[str, ...] = ("customer",)
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        super().__init__(root, spark)
+        self.where = str(self.root / "totals")
+        self.sink = DeltaSink(self.where, key=self.key)
+        self.elsewhere = DeltaSink(str(self.root / "others"), key=self.key)
+
+    def rows(self) -> list[tuple[str | None, int]]:
+        """Return the rows as any reader of Delta sees them; none before the first batch."""
+        session = DeltaSession(self._spark)
+        if not list(Path(self.where).rglob("*.parquet")):
+            return []
+        rows = session.spark.read.format("delta").load(self.where).select("customer", "total").collect()
+        return sorted(((row.customer, row.total) for row in rows), key=lambda row: row[0] or "~")
+
+    def before_each_write(self, act: Callable[[], None]) -> None:
+        """Call ``act`` before and after each commit to the table or to a shadow table."""
+
+        def around(owner: Any, name: str) -> None:
+            do = getattr(owner, name)
+
+            def acting(*args: Any, **named: Any) -> None:
+                act()
+                do(*args, **named)
+                act()
+
+            setattr(owner, name, acting)
+
+        around(delta_commit.DeltaTable, "commit")
+        around(DeltaWriter, "_save")
+        around(DeltaWriter, "_merge")
+
+
+class DeltaRows(Delta):
+    """A Delta table whose rows have no key."""
+
+    key = ()
+
+
 class Function(Batches):
     """A function that appends the rows of its batches to a file."""
 
@@ -161,6 +206,36 @@ class TestRowsOfFiles(SinkRowsContract):
     @pytest.fixture
     def place(self, tmp_path: Path, spark: SparkSession) -> PartitionedFiles:
         return PartitionedFiles(tmp_path, spark)
+
+
+class TestDelta(SinkContract, SinkRowsContract):
+    """A Delta table with a key keeps the sink contracts."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, delta_spark: SparkSession) -> Delta:
+        return Delta(tmp_path, delta_spark)
+
+
+@pytest.mark.storage
+class TestKilledDelta(SinkKillContract):
+    """A Delta table with a key keeps the contract on killed writers."""
+
+    fewest_kills = 2
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, delta_spark: SparkSession) -> Delta:
+        return Delta(tmp_path, delta_spark)
+
+
+@pytest.mark.storage
+class TestDeltaRows(SinkContract, SinkKillContract):
+    """A Delta table without a key keeps the sink contracts."""
+
+    fewest_kills = 2
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, delta_spark: SparkSession) -> DeltaRows:
+        return DeltaRows(tmp_path, delta_spark)
 
 
 class TestFunction(SinkContract, SinkRowsContract, SinkKillContract):

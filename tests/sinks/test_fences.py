@@ -115,7 +115,10 @@ def test_a_place_that_no_sink_supports_is_refused_with_the_supported_places(plac
         read_fences(place)
     scheme, _, _ = place.partition(":")
     assert told.value.message == f"outputs at {scheme}:// are not supported"
-    assert told.value.hint == "name the URL (or secret://… reference) of a table's database or the path of a FileSink"
+    places = (
+        "the URL (or secret://… reference) of a table's database, the path of a FileSink or the path of a DeltaSink"
+    )
+    assert told.value.hint == f"name {places}"
 
 
 def test_a_place_supported_by_several_sink_kinds_is_read_by_each(
@@ -125,30 +128,32 @@ def test_a_place_supported_by_several_sink_kinds_is_read_by_each(
     different kind has one, and otherwise the error names what each lacks.
     """
     empty, held = tmp_path / "empty", tmp_path / "held"
-    delta = SinkKind(
-        name="delta",
-        sink="DeltaSink",
-        module=Delta.__name__,
+    lake = SinkKind(
+        name="lake",
+        sink="LakeSink",
+        module=Lake.__name__,
         capabilities=SinkCapabilities(fences=True),
         schemes=frozenset({"", "s3a"}),
     )
-    monkeypatch.setitem(KINDS, "delta", delta)
-    monkeypatch.setitem(sys.modules, Delta.__name__, Delta(held=[str(held), "s3a://bucket/out"]))
+    monkeypatch.setitem(KINDS, "lake", lake)
+    monkeypatch.setitem(sys.modules, Lake.__name__, Lake(held=[str(held), "s3a://bucket/out"]))
     assert [fence.owner for place in (str(held), "s3a://bucket/out") for fence in read_fences(place)] == ["j/q", "j/q"]
-    with pytest.raises(NotFound, match="contains no epoch log of a FileSink; .* has no Delta log"):
+    with pytest.raises(
+        NotFound, match="contains no epoch log of a FileSink; .* no Delta table of a DeltaSink; .* has no lake log"
+    ):
         read_fences(str(empty))
     FileSink(str(held)).open(SinkContext(job="sales", query="copy", version="v0001", epoch=1)).raise_fence()
     assert [fence.owner for fence in read_fences(str(held))] == ["sales/copy", "j/q"]
 
 
-class Delta(ModuleType):
+class Lake(ModuleType):
     """A stand-in for the module of a different kind, which finds outputs in the places ``held``."""
 
     def __init__(self, held: list[str]) -> None:
-        super().__init__("Delta")
+        super().__init__("Lake")
         self.held = held
 
     def read_fences(self, place: str) -> list[Fence]:
         if place not in self.held:
-            raise NotFound(f"{place} has no Delta log")
+            raise NotFound(f"{place} has no lake log")
         return [Fence(output=place, owner="j/q", epoch=1, claimed=1, version="v0001")]

@@ -8,12 +8,13 @@ from streamkeeper.locations import scheme_of
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.model.names import alternatives
 from streamkeeper.model.protocol.fault_kinds import Judged
+from streamkeeper.sinks.kinds.delta_kind import DELTA
 from streamkeeper.sinks.kinds.file_kind import FILE
 from streamkeeper.sinks.kinds.foreach_kind import FOREACH
 from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
 from streamkeeper.sinks.kinds.table_kind import TABLE
 
-KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, FILE, FOREACH)}
+KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, FILE, DELTA, FOREACH)}
 """Name -> kind."""
 _UNKNOWN = SinkCapabilities()
 
@@ -42,6 +43,11 @@ def kinds_at(place: str) -> tuple[str, ...]:
 def places_of_outputs() -> str:
     """Return what a person can name as the place of an output, as a list for a sentence."""
     return alternatives([kind.place for kind in KINDS.values() if kind.place])
+
+
+def connector_folders() -> tuple[str, ...]:
+    """Return the folders of the jars that sinks need, below the folder of all connectors."""
+    return tuple(kind.connectors for kind in KINDS.values() if kind.connectors)
 
 
 def task_modules() -> tuple[str, ...]:

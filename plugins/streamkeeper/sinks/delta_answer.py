@@ -1,0 +1,113 @@
+"""Query a Delta table for its newest batch, its own record and its fence, without the job that writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+from streamkeeper.checkpoints.layout import is_version_name
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import NotFound, StoreUnavailable
+from streamkeeper.locations import local_path
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.protocol.output_history import OutputRecord
+from streamkeeper.model.records.lost_store import Fence
+from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.delta_record import LOG, SHADOWS, DeltaLogFiles, DeltaRecord, content_after, read_record
+
+
+def answer(question: OutputQuestion) -> OutputAnswer:
+    """Return the version's newest batch and the table's record, from the first of ``question.places`` that matches."""
+    described = question.sink.output
+    masked = question.mask(described)
+    path = next((place for place in question.places if question.mask(place) == masked), described)
+    try:
+        found = read_record(tree_at(path))
+        record = read_table_record(path)
+    except (OSError, StoreUnavailable) as error:
+        return OutputAnswer(unknown=f"{path} cannot be read: {_reason(error)}", down=True)
+    if found is None:
+        return OutputAnswer(unknown=f"{path} contains no Delta table", record=record)
+    return OutputAnswer(batch=found.last(question.version), record=record)
+
+
+def read_table_record(path: str, *, shadow: str = "") -> OutputRecord:
+    """Return the record that a table keeps of its epochs and batches. ``shadow``: the version that is written in
+    shadow, if any, whose table is then the one to look for.
+    """
+    where = f"{path}/{SHADOWS}/{shadow}" if shadow else path
+    found = read_record(tree_at(where))
+    beside = {name: record.batch for name, record in _shadows(path) if record is not None and record.batch is not None}
+    if found is None:
+        return OutputRecord(gone=f"{where} contains no Delta table", last=beside, every_version=True)
+    if found.writer is None:
+        gone = f"table {where} has lost the record of its writers"
+        return OutputRecord(gone=gone, last=beside, every_version=True)
+    return OutputRecord(epoch=found.writer.epoch, last={**beside, **found.batches}, every_version=True)
+
+
+def shadow_record(path: str, version: str) -> DeltaRecord | None:
+    """Return the record of a version's shadow table; None if there is no such table."""
+    return read_record(tree_at(f"{path}/{SHADOWS}/{version}"))
+
+
+def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
+    """Return why the table cannot be set back to ``version``'s batches up to ``batch``; empty if it can."""
+    try:
+        commit = content_after(tree_at(sink.output), version, batch)
+        if commit is None:
+            return f"the log of table {sink.output} does not contain batch {batch} of {version} (any more)"
+        return why_not_back(sink.output, commit)
+    except (OSError, StoreUnavailable) as error:
+        return f"{sink.output} cannot be read: {_reason(error)}"
+
+
+def why_not_back(path: str, commit: int) -> str:
+    """Return why a table cannot be set back to its content after a commit, as a sentence; empty if it can."""
+    log = DeltaLogFiles.listed(tree_at(path))
+    if foreign := log.foreign_changes(commit):
+        commits = ", ".join(map(str, foreign[:3])) + (" and others" if len(foreign) > 3 else "")
+        return f"others changed rows of table {path} since then (commits {commits}): their changes would be lost"
+    missing = [name for name in log.removed_files(commit) if not Path(path, unquote(name)).exists()]
+    return f"table {path} no longer has {len(missing)} files of that time: VACUUM deleted them" if missing else ""
+
+
+def read_fences(place: str) -> list[Fence]:
+    """Return the fence in a Delta table; see ``fences.read_fences``."""
+    path = str(local_path("output", place))
+    try:
+        found = read_record(tree_at(path))
+        beside = [version for version, _ in _shadows(path)]
+    except OSError as error:
+        raise StoreUnavailable(f"output {path} cannot be read: {_reason(error)}") from error
+    if found is None or found.writer is None:
+        raise NotFound(f"{path} contains no Delta table of a DeltaSink", hint="give the path of the DeltaSink")
+    writer = found.writer
+    return [
+        Fence(
+            output=path,
+            owner=writer.owner,
+            epoch=writer.epoch,
+            claimed=writer.epoch,
+            version=writer.version,
+            batch=found.batch,
+            versions=tuple(sorted({*found.ended, writer.version, *beside})),
+            installation=writer.installation,
+        )
+    ]
+
+
+def _shadows(path: str) -> list[tuple[str, DeltaRecord | None]]:
+    """Return each version that has a folder for a shadow table, and the record in it; None without a table."""
+    names = [name.rstrip("/") for name in tree_at(path).names(SHADOWS)]
+    return [(name, shadow_record(path, name)) for name in names if is_version_name(name)]
+
+
+def is_delta_table(table: Tree) -> bool:
+    """Whether a folder has the log of a Delta table."""
+    return bool(table.fresh().names(LOG))
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
