@@ -114,8 +114,8 @@ def test_a_replayed_batch_changes_no_row(place: Place) -> None:
     """A batch that the table has is not written again, neither by the same writer nor under a newer epoch."""
     writer = opened(place, 1)
     writer.write(place.batch(("a", 1)), 0)
-    for again in (writer, opened(place, 2)):
-        again.write(place.batch(("a", 1)), 0)
+    writer.write(place.batch(("a", 1)), 0)
+    opened(place, 2).write(place.batch(("a", 1)), 0)
     assert place.rows() == [("a", 1)]
 
 
@@ -350,7 +350,6 @@ def test_rows_with_a_null_in_the_key_are_replaced_and_rows_with_one_key_refused(
         ("ALTER TABLE {} SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly=true"),
         ("ALTER TABLE {} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 days')", "forget"),
         ("ALTER TABLE {} ADD CONSTRAINT some CHECK (total > 0)", "has constraints (delta.constraints.some)"),
-        ("CREATE OR REPLACE TABLE {} (customer STRING, total BIGINT NOT NULL) USING delta", "NOT NULL"),
     ],
 )
 def test_an_existing_table_that_cannot_be_rebuilt_is_refused(place: Place, statement: str, told: str) -> None:
@@ -368,6 +367,14 @@ def test_an_existing_table_that_cannot_be_rebuilt_is_refused(place: Place, state
     else:
         with pytest.raises(InvalidInput):
             place.sink.rehearse(place.batch(("a", 1)))
+
+
+def test_an_existing_table_with_a_required_column_is_refused(place: Place) -> None:
+    """An existing table with a NOT NULL column is refused, because the columns of a rebuilt version may be null."""
+    place.sql("CREATE TABLE {} (customer STRING, total BIGINT NOT NULL) USING delta")
+    for refused in (lambda: opened(place, 1), lambda: place.sink.rehearse(place.batch(("a", 1)))):
+        with pytest.raises(InvalidInput, match="NOT NULL.*total"):
+            refused()
 
 
 def test_an_existing_empty_table_is_written(place: Place) -> None:
