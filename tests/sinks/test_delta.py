@@ -201,6 +201,48 @@ def test_a_version_that_never_wrote_its_fence_is_passed_over(place: Place) -> No
     assert place.rows() == [("a", 1), ("b", 2)]
 
 
+def test_a_rebuilt_version_that_never_wrote_its_fence_is_continued(place: Place) -> None:
+    """If the driver of a rebuilt version ends between its claim and its first fence, the version that continues it gets
+    the rows of the shadow.
+    """
+    opened(place, 1).write(place.batch(("old", 1)), 0)
+    place.shadow("v0002", 2, ("a", 1), ("b", 2))
+    third = opened(place, 4, "v0003", serving=after(("v0002", 0), version="v0003"))
+    third.seed(0)
+    third.write(place.batch(("c", 3)), 1)
+    assert place.rows() == [("a", 1), ("b", 2), ("c", 3)]
+
+
+def test_a_version_never_replaces_rows_that_it_cannot_find(place: Place) -> None:
+    """If the table has no batch of the version that the next one continues, the next one is refused and the table stays
+    as it is.
+    """
+    opened(place, 1).write(place.batch(("a", 1)), 0)
+    with pytest.raises(OutputUnfit, match="has no batch of v0002, which v0003 continues"):
+        opened(place, 3, "v0003", serving=after(("v0002", 4), version="v0003"))
+    assert place.rows() == [("a", 1)]
+
+
+def test_rows_of_others_stay_if_no_version_has_a_batch(place: Place) -> None:
+    """A version that follows one without any batch leaves the rows that others have added meanwhile."""
+    place.sql("CREATE TABLE {} (customer STRING, total BIGINT) USING delta")
+    opened(place, 1)
+    place.sql("INSERT INTO {} VALUES ('guest', 7)")
+    opened(place, 2, "v0002").write(place.batch(("a", 1)), 0)
+    assert place.rows() == [("a", 1), ("guest", 7)]
+
+
+def test_a_damaged_shadow_does_not_stop_the_table(place: Place) -> None:
+    """A shadow folder that is only half there concerns neither the table's record nor its writer."""
+    writer = opened(place, 1)
+    writer.write(place.batch(("a", 1)), 0)
+    place.shadow("v0002", 2, ("x", 9))
+    (place.path / "_streamkeeper/v0002/_delta_log" / f"{0:020}.json").unlink()
+    assert writer.read_record().last == {"v0001": 0}
+    writer.write(place.batch(("b", 2)), 1)
+    assert place.rows() == [("a", 1), ("b", 2)]
+
+
 def test_versions_return_with_their_own_rows(place: Place) -> None:
     """After a rebuild, a return to the old version shows its rows, and a second return those of the rebuilt version."""
     opened(place, 1).write(place.batch(("a", 1)), 0)

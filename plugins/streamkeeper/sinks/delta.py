@@ -135,6 +135,6 @@ class DeltaSink(Sink):
         check_columns(self.path, batch.schema, key=self.key, partition_by=self.partition_by)
 
     def check_table(self, table: DeltaTable, snapshot: Any, schema: StructType) -> None:
-        """Raise OutputUnfit when the rows of an existing table do not fit those of a schema."""
+        """Raise OutputUnfit when an existing table has rows, and a schema does not fit them."""
         if table.has_rows(snapshot):
             refuse_other_columns(self.path, table.facts(snapshot), schema, self.partition_by)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,7 +18,9 @@ from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
-from streamkeeper.sinks.delta_record import LOG, SHADOWS, DeltaLogFiles, DeltaRecord, content_after, read_record
+from streamkeeper.sinks.delta_record import SHADOWS, DeltaLogFiles, DeltaRecord, content_after, read_record, retried
+
+_REMOVED = ".removed-"
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
@@ -47,30 +53,33 @@ def read_table_record(path: str, *, shadow: str = "") -> OutputRecord:
     return OutputRecord(epoch=found.writer.epoch, last={**beside, **found.batches}, every_version=True)
 
 
-def shadow_record(path: str, version: str) -> DeltaRecord | None:
-    """Return the record of a version's shadow table; None if there is no such table."""
-    return read_record(tree_at(f"{path}/{SHADOWS}/{version}"))
-
-
 def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
     """Return why the table cannot be set back to ``version``'s batches up to ``batch``; empty if it can."""
     try:
         commit = content_after(tree_at(sink.output), version, batch)
         if commit is None:
             return f"the log of table {sink.output} does not contain batch {batch} of {version} (any more)"
-        return why_not_back(sink.output, commit)
+        return look_back(sink.output, commit)[0]
     except (OSError, StoreUnavailable) as error:
         return f"{sink.output} cannot be read: {_reason(error)}"
 
 
-def why_not_back(path: str, commit: int) -> str:
-    """Return why a table cannot be set back to its content after a commit, as a sentence; empty if it can."""
+def look_back(path: str, commit: int) -> tuple[str, int]:
+    """Return why a table cannot be set back to its content after a commit, as a sentence, and the newest commit that
+    was examined; an empty sentence if it can. Raises the same errors as ``read_record``.
+    """
+    return retried(lambda: _look_back(path, commit))
+
+
+def _look_back(path: str, commit: int) -> tuple[str, int]:
     log = DeltaLogFiles.listed(tree_at(path))
     if foreign := log.foreign_changes(commit):
         commits = ", ".join(map(str, foreign[:3])) + (" and others" if len(foreign) > 3 else "")
-        return f"others changed rows of table {path} since then (commits {commits}): their changes would be lost"
+        told = f"others changed rows of table {path} since then (commits {commits}): their changes would be lost"
+        return told, log.newest
     missing = [name for name in log.removed_files(commit) if not Path(path, unquote(name)).exists()]
-    return f"table {path} no longer has {len(missing)} files of that time: VACUUM deleted them" if missing else ""
+    told = f"table {path} no longer has {len(missing)} files of that time: VACUUM deleted them" if missing else ""
+    return told, log.newest
 
 
 def read_fences(place: str) -> list[Fence]:
@@ -101,12 +110,31 @@ def read_fences(place: str) -> list[Fence]:
 def _shadows(path: str) -> list[tuple[str, DeltaRecord | None]]:
     """Return each version that has a folder for a shadow table, and the record in it; None without a table."""
     names = [name.rstrip("/") for name in tree_at(path).names(SHADOWS)]
-    return [(name, shadow_record(path, name)) for name in names if is_version_name(name)]
+    return [(name, _shadow_record(path, name)) for name in names if is_version_name(name)]
+
+
+def _shadow_record(path: str, version: str) -> DeltaRecord | None:
+    # A shadow that is being removed, or that is damaged, concerns only the driver that writes it.
+    with suppress(OSError, StoreUnavailable):
+        return read_record(tree_at(f"{path}/{SHADOWS}/{version}"))
+    return None
+
+
+def remove_shadow(path: str, version: str) -> None:
+    """Remove a version's shadow table below the table ``path``, and what is left of earlier removals."""
+    folder = f"{path}/{SHADOWS}"
+    # Half of a table must not have the name of a version.
+    os.rename(f"{folder}/{version}", f"{folder}/{_REMOVED}{version}-{uuid.uuid4().hex}")
+    for name in os.listdir(folder):
+        if name.startswith(_REMOVED):
+            shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+    with suppress(OSError):
+        os.rmdir(folder)
 
 
 def is_delta_table(table: Tree) -> bool:
     """Whether a folder has the log of a Delta table."""
-    return bool(table.fresh().names(LOG))
+    return DeltaLogFiles.listed(table).exists
 
 
 def _reason(error: Exception) -> str:

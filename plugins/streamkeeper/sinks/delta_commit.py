@@ -103,6 +103,8 @@ class DeltaTable:
             transaction = self._log.startTransaction(self._none, self._none)
             if any(transaction.txnVersion(app_id) != number for app_id, number in expected.items()):
                 raise ConflictingCommit
+            if content is not None and content.checked not in (None, transaction.readVersion()):
+                raise ConflictingCommit
             actions = [self._action("txn", {"appId": app_id, "version": number}) for app_id, number in numbers.items()]
             present: dict[str, Any] = {}
             if transaction.readVersion() >= 0 and content is not None:
@@ -152,13 +154,15 @@ class Content:
     """The content of a snapshot of a table.
 
     ``below``: the table's folder in the table whose content is replaced, with a ``/`` at its end; empty if it is that
-    table itself.
+    table itself. ``checked``: the newest commit of the replaced table that was examined for changes by others; None if
+    such changes do not matter.
     """
 
-    def __init__(self, table: DeltaTable, snapshot: Any, below: str = "") -> None:
+    def __init__(self, table: DeltaTable, snapshot: Any, below: str = "", *, checked: int | None = None) -> None:
         self._table = table
         self._snapshot = snapshot
         self._below = below
+        self.checked = checked
 
     def files(self) -> dict[str, dict[str, Any]]:
         """Return the files as in ``DeltaTable.files``, each with the fields of its ``add`` action.
@@ -190,7 +194,7 @@ class NoRows(Content):
     """No rows, with the columns that the table has."""
 
     def __init__(self) -> None:
-        pass
+        self.checked = None
 
     def files(self) -> dict[str, dict[str, Any]]:
         """Return no file."""

@@ -118,7 +118,7 @@ def read_record(table: Tree) -> DeltaRecord | None:
 
     Raises StoreUnavailable if the log is incomplete, and OSError if it cannot be read.
     """
-    return _retried(lambda: _record_now(table))
+    return retried(lambda: _record_now(table))
 
 
 def _record_now(table: Tree) -> DeltaRecord | None:
@@ -133,10 +133,10 @@ def content_after(table: Tree, version: str, batch: int | None) -> int | None:
     ``batch``: None for the version's newest batch. Commits by others directly after that batch are included. Raises the
     same errors as ``read_record``.
     """
-    return _retried(lambda: DeltaLogFiles.listed(table).content_after(version, batch))
+    return retried(lambda: DeltaLogFiles.listed(table).content_after(version, batch))
 
 
-def _retried(read: Callable[[], Found]) -> Found:
+def retried(read: Callable[[], Found]) -> Found:
     """Repeat a read of a log if files of the log are missing: Delta may have removed them after the listing, and a
     listing of a growing folder may lack a file.
     """

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -31,8 +29,9 @@ from streamkeeper.sinks.contract import (
 )
 from streamkeeper.sinks.delta_answer import (
     is_delta_table,
+    look_back,
     read_table_record,
-    why_not_back,
+    remove_shadow,
 )
 from streamkeeper.sinks.delta_columns import (
     check_keys,
@@ -168,21 +167,32 @@ class DeltaWriter(SinkWriter):
         if mine in record.ended:
             return self._earlier(table, mine, None), record.ended[mine]
         parents = [segment for segment in self._context.serving if segment.version != mine]
-        if not self._in_shadow and not parents and (shadow := self._shadow_content()) is not None:
+        if not self._in_shadow and not parents and (shadow := self._shadow_content(mine)) is not None:
             return shadow
         if before is None:
             self._must_be_empty(table)
             return None, None
         for parent in reversed(parents):
-            if parent.last is not None and parent.last < 0:
-                continue
             held = record.last(parent.version)
             beyond = held is not None and parent.last is not None and held > parent.last
             if parent.version == before.version and not beyond:
                 return None, None
+            if parent.last is not None and parent.last < 0:
+                continue
             if held is not None:
                 return self._earlier(table, parent.version, parent.last if beyond else None), None
-        return NoRows(), None
+            # A rebuilt version whose driver ended before its first fence is still beside the table.
+            shadow = self._shadow_content(parent.version)
+            if shadow is not None and shadow[1] is not None and shadow[1] <= (parent.last or shadow[1]):
+                return shadow[0], None
+        if any(parent.last is None or parent.last >= 0 for parent in parents):
+            raise OutputUnfit(
+                f"table {self._path} has no batch of {parents[-1].version}, which {mine} continues",
+                hint="restore the table, or rebuild it with `--strategy rebuild`",
+            )
+        if record.batches:
+            return NoRows(), None
+        return None, None
 
     def _must_be_empty(self, table: DeltaTable) -> None:
         if is_delta_table(tree_at(self._path)) and not self._context.begun and table.has_rows(table.newest()):
@@ -192,9 +202,9 @@ class DeltaWriter(SinkWriter):
                 hint="write to another table, or move these rows to one",
             )
 
-    def _shadow_content(self) -> tuple[Content, int | None] | None:
-        """Return the content of this version's shadow table, and its newest batch; None without such a table."""
-        path = f"{self._sink.path}/{SHADOWS}/{self._me.version}"
+    def _shadow_content(self, version: str) -> tuple[Content, int | None] | None:
+        """Return the content of a version's shadow table, and its newest batch; None without such a table."""
+        path = f"{self._sink.path}/{SHADOWS}/{version}"
         if not is_delta_table(tree_at(path)):
             return None
         shadow = DeltaTable(self._delta(), path)
@@ -203,19 +213,22 @@ class DeltaWriter(SinkWriter):
         if record.writer is None:
             return None
         self._must_be_mine(record.writer)
-        return Content(shadow, snapshot, f"{SHADOWS}/{self._me.version}/"), record.batch
+        return Content(shadow, snapshot, f"{SHADOWS}/{version}/"), record.batch
 
     def _earlier(self, table: DeltaTable, version: str, last: int | None) -> Content:
         """Return the content of the table with a version's batches up to ``last``. Raises OutputUnfit if it is gone."""
         commit = content_after(tree_at(self._path), version, last)
+        why, checked = ("its log no longer contains them", -1) if commit is None else look_back(self._path, commit)
+        if commit is not None and not why:
+            try:
+                return Content(table, table.at(commit), checked=checked)
+            except Exception as error:
+                why = f"Delta cannot read commit {commit}: {' '.join(str(error).split()[:40])}"
         batches = f"the batches of {version}" + ("" if last is None else f" up to {last}")
-        why = "its log no longer contains them" if commit is None else why_not_back(self._path, commit)
-        if commit is None or why:
-            raise OutputUnfit(
-                f"table {self._path} cannot be set back to {batches}: {why}",
-                hint="rebuild the output with `--strategy rebuild`, or restore a newer snapshot",
-            )
-        return Content(table, table.at(commit))
+        raise OutputUnfit(
+            f"table {self._path} cannot be set back to {batches}: {why}",
+            hint="rebuild the output with `--strategy rebuild`, or restore a newer snapshot",
+        )
 
     def seed(self, batch_id: int) -> None:
         """Record that this version continues after ``batch_id``, so that later versions can name this batch."""
@@ -252,7 +265,7 @@ class DeltaWriter(SinkWriter):
         self._sink.check_columns(batch)
         if (last := self._must_be_current()) is None or last < batch_id:
             nothing: Any = self._delta().spark.createDataFrame([], batch.schema)
-            self._save(nothing, batch_id, "append", new=self._is_new(batch.schema, last))
+            self._save(nothing, batch_id, "append", new=self._is_new(batch.schema))
         self._held = self._must_be_current()
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -264,7 +277,7 @@ class DeltaWriter(SinkWriter):
         if last is not None and last >= batch_id:
             compute(batch)
             return
-        new = self._is_new(batch.schema, last)
+        new = self._is_new(batch.schema)
         try:
             if self._sink.key:
                 self._write_by_key(self._delta().take(batch), batch_id, new=new)
@@ -279,13 +292,13 @@ class DeltaWriter(SinkWriter):
         refuse_older_copy(self._path, self._me.version, batch_id, self._must_be_current())
         self._held = batch_id
 
-    def _is_new(self, schema: StructType, last: int | None) -> bool:
-        """Whether the table gets its columns from the next batch, because it has no columns, or no rows yet."""
+    def _is_new(self, schema: StructType) -> bool:
+        """Whether the table gets its columns from the next batch, because it has no rows."""
         if schema == self._checked:
             return False
         table = DeltaTable(self._delta(), self._path)
         snapshot = table.newest()
-        if not table.facts(snapshot).fields or (last is None and not table.has_rows(snapshot)):
+        if not table.has_rows(snapshot):
             if has_times_without_zone(schema):
                 table.allow_times_without_zone()
             return True
@@ -360,9 +373,7 @@ class DeltaWriter(SinkWriter):
             current.writer is None or self._me.version in {*current.ended, current.writer.version}
         ):
             return
-        shutil.rmtree(self._path)
-        with suppress(OSError):
-            os.rmdir(os.path.dirname(self._path))
+        remove_shadow(self._sink.path, self._me.version)
 
     def compare_with_current(self, versions: ComparedVersions) -> OutputComparison | None:
         pair = versions.newest_pair()
