@@ -206,10 +206,13 @@ def test_a_rebuilt_version_that_never_wrote_its_fence_is_continued(place: Place)
     the rows of the shadow.
     """
     opened(place, 1).write(place.batch(("old", 1)), 0)
-    place.shadow("v0002", 2, ("a", 1), ("b", 2))
-    third = opened(place, 4, "v0003", serving=after(("v0002", 0), version="v0003"))
-    third.seed(0)
-    third.write(place.batch(("c", 3)), 1)
+    shadow = place.shadow("v0002", 2, ("a", 1))
+    shadow.write(place.batch(("b", 2)), 1)
+    with pytest.raises(OutputUnfit, match="has no batch of v0002"):
+        opened(place, 3, "v0003", serving=after(("v0002", 0), version="v0003"))
+    third = opened(place, 4, "v0003", serving=after(("v0002", 1), version="v0003"))
+    third.seed(1)
+    third.write(place.batch(("c", 3)), 2)
     assert place.rows() == [("a", 1), ("b", 2), ("c", 3)]
 
 

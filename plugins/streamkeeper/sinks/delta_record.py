@@ -11,7 +11,6 @@ both is ignored if the table already has that number or a higher one for the id.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -192,13 +191,27 @@ class DeltaLogFiles:
     def _checkpointed(self) -> tuple[int, dict[str, int]]:
         """Return the commit after the newest readable checkpoint, and the transactions in that checkpoint."""
         for number, names in self.checkpoints:
-            contents = [self.table.read(name) for name in names]
-            if all(contents):  # a power loss may leave an empty file, which Delta ignores as well
+            # A power loss may leave an empty file, which Delta ignores as well.
+            if all(self.table.stamp(name).size for name in names):
                 found: dict[str, int] = {}
-                for name, content in zip(names, contents, strict=True):
-                    found |= _in_checkpoint(name, content)
+                for name in names:
+                    found |= self._in_checkpoint(name)
                 return number + 1, found
         return 0, {}
+
+    def _in_checkpoint(self, name: str) -> dict[str, int]:
+        """Return the transactions in a file of a checkpoint. Of a Parquet file, which may be large, only their column
+        is read.
+        """
+        if name.endswith(".json"):
+            return _in_lines(self.table.read(name))
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.table.where(name)) as file:
+            if "txn" not in file.schema_arrow.names:
+                return {}
+            rows: Iterable[Mapping[str, object] | None] = file.read(columns=["txn"])["txn"].to_pylist()
+        return {str(row["appId"]): int(str(row["version"])) for row in rows if row is not None}
 
     def transactions_in(self, commit: int) -> dict[str, int]:
         """Return the application transactions of one commit."""
@@ -240,18 +253,6 @@ class DeltaLogFiles:
 def _in_lines(content: bytes) -> dict[str, int]:
     lines = (json.loads(line)["txn"] for line in content.splitlines() if line.startswith(b'{"txn"'))
     return {found["appId"]: found["version"] for found in lines}
-
-
-def _in_checkpoint(name: str, content: bytes) -> dict[str, int]:
-    if name.endswith(".json"):
-        return _in_lines(content)
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(io.BytesIO(content))
-    if "txn" not in file.schema_arrow.names:
-        return {}
-    rows: Iterable[Mapping[str, object] | None] = file.read(columns=["txn"])["txn"].to_pylist()
-    return {str(row["appId"]): int(str(row["version"])) for row in rows if row is not None}
 
 
 def _changes_rows(lines: Iterable[bytes]) -> bool:

@@ -183,7 +183,7 @@ class DeltaWriter(SinkWriter):
                 return self._earlier(table, parent.version, parent.last if beyond else None), None
             # A rebuilt version whose driver ended before its first fence is still beside the table.
             shadow = self._shadow_content(parent.version)
-            if shadow is not None and shadow[1] is not None and shadow[1] <= (parent.last or shadow[1]):
+            if shadow is not None and shadow[1] is not None and (parent.last is None or shadow[1] <= parent.last):
                 return shadow[0], None
         if any(parent.last is None or parent.last >= 0 for parent in parents):
             raise OutputUnfit(
