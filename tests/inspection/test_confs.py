@@ -15,6 +15,7 @@ from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.model.manifests.finding import Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.settings.spark_confs import MEANING, PINNED, REFUSED, SQL, TUNING, current_key
+from streamkeeper.registry.environments import installed_jars
 from tests.inspection.queries import query, read, totals, write_files
 
 if TYPE_CHECKING:
@@ -130,6 +131,17 @@ def test_other_settings_are_recorded_without_their_values(
     assert {"spark.hadoop.orc.force.positional.evolution", "spark.job.threshold"} <= found.keys()
     assert not {"12345", "hidden"} & set(found.values())
     assert not [key for key in found if "s3a" in key or "password" in key]
+
+
+def test_jars_that_only_sinks_use_are_not_recorded(spark: SparkSession) -> None:
+    """The jars of a sink's own client are no code of the job: a version of Streamkeeper that adds some asks nobody.
+    The jars of sources are recorded.
+    """
+    if not any("delta-spark" in jar for jar in installed_jars("")):
+        pytest.skip("no Delta jars (make connectors)")
+    recorded = read_confs(spark)["spark.jars"]
+    assert "kafka" in recorded
+    assert "delta" not in recorded
 
 
 def test_hadoop_settings_written_by_the_job_are_recorded(spark: SparkSession) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.model.secret_names import is_secret
 from streamkeeper.model.settings.spark_confs import CODE, SQL, ConfRole, current_key, hash_setting, role
+from streamkeeper.sinks.kinds.known_kinds import connector_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,8 @@ ALWAYS = (
 """The settings that are recorded even if not set, so that a changed default shows; unknown ones are left out."""
 
 _HADOOP = "spark.hadoop."
+_JARS_OF_SINKS = [["connectors", folder] for folder in connector_folders()]
+"""The folders of jars that only sinks of Streamkeeper use, and no query of a job."""
 _LOG_STORES = "spark.delta.logStore."
 """The settings of how Delta writes its log, which every driver sets, and which affect no row."""
 _HADOOP_TUNING = (
@@ -135,7 +138,9 @@ def _beside(jvm: Any, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     core = _module(jvm, "org.apache.spark.internal.config.ConfigEntry$")
     for key, value in settings.items():
         if key in CODE and value:
-            yield key, ",".join(sorted(re.split(r"[/\\]", path)[-1] for path in re.split("[,:]", value)))
+            files = [re.split(r"[/\\]", path) for path in re.split("[,:]", value)]
+            if names := sorted(parts[-1] for parts in files if parts[-3:-1] not in _JARS_OF_SINKS):
+                yield key, ",".join(names)
         elif key == _JAVA_OPTIONS and (options := _JAVA_MEANING.findall(value)):
             yield key, " ".join(sorted(options))
         elif _may_be_own(key) and core.findEntry(key) is None:
