@@ -14,7 +14,7 @@ import pytest
 
 from harness.places import ROOT
 
-WORDS = {2: "two", 3: "three", 6: "six", 7: "seven", 8: "eight"}
+WORDS = {2: "two", 3: "three", 6: "six", 7: "seven", 8: "eight", 9: "nine"}
 DOCS = ("docs/internals/campaigns.md", "docs/internals/guarantees.md")
 SEEDS_OF_SWITCHES = ("1370976", "4cf6b7d", "5bed051", "3576e73", "116bf0c", "352d197")
 

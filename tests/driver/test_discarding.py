@@ -38,7 +38,7 @@ class Remains:
         self.add(InstancePlanned(operation="op", instance="new", release="r0002", role=Role.CANDIDATE))
         self.line = DriverChannel(store, "sales", "new", 2)
         sink = TableSink(f"sqlite:///{self.database}", table="totals", key=["customer"])
-        self.planned = SimpleNamespace(query=SimpleNamespace(name="totals", sink=sink, output_mode="update"))
+        self.planned = SimpleNamespace(query=SimpleNamespace(name="totals", sink=sink, df=None, output_mode="update"))
         writer = writer_of(
             self.planned.query, shadow_claim("sales", "new", 1, self.planned.query, "v0002"), self.line.look()
         )

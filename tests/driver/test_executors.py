@@ -34,7 +34,7 @@ def test_a_query_writing_to_a_server_table_may_run_on_a_cluster() -> None:
         ("table", "sqlite:////w.db#totals", "a file of one machine"),
         ("file", "/out", "a different one on each machine"),
         ("foreach", "jobs.audit", "outlives its driver"),
-        ("delta", "s3a://bucket/table", "outlives its driver"),
+        ("lake", "s3a://bucket/table", "outlives its driver"),
     ],
 )
 def test_any_other_output_is_refused_by_name(kind: str, output: str, why: str) -> None:
