@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.sinks.sql_names import in_backticks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,7 +94,7 @@ def compare_frames(
     if not common:
         why = "every column that they have in common may differ" if both else "they have no column in common"
         return OutputComparison(comparable=False, why=f"{why}, by name and type", allowed=allowed)
-    compared = _compare_rows(old, new, ["`" + name.replace("`", "``") + "`" for name in common])
+    compared = _compare_rows(old, new, [in_backticks(name) for name in common])
     return structs.replace(compared, allowed=allowed, uncompared=left_out)
 
 

@@ -89,6 +89,13 @@ class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
     mask: Callable[[str], str]
     """Masks the secrets in a text of ``places`` as in the output's description."""
 
+    @property
+    def directory(self) -> str:
+        """The output's directory with its secrets: the first of ``places`` that matches, else the one described."""
+        described = self.sink.output
+        masked = self.mask(described)
+        return next((place for place in self.places if self.mask(place) == masked), described)
+
 
 class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
     """The newest epoch that an output has accepted from its query.

@@ -17,28 +17,11 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import local_path
 from streamkeeper.model.manifests.manifest import SinkDescription
-from streamkeeper.sinks.contract import (
-    Sink,
-    SinkContext,
-    compute,
-)
-from streamkeeper.sinks.delta_answer import (
-    answer,
-    is_delta_table,
-    read_fences,
-    refuse_cut,
-)
-from streamkeeper.sinks.delta_columns import (
-    check_columns,
-    refuse_other_columns,
-    refuse_table,
-)
+from streamkeeper.sinks.contract import Sink, SinkContext, compute
+from streamkeeper.sinks.delta_answer import answer, is_delta_table, read_fences, refuse_cut
+from streamkeeper.sinks.delta_columns import check_columns, refuse_other_columns, refuse_table
 from streamkeeper.sinks.delta_commit import DeltaTable
-from streamkeeper.sinks.delta_record import (
-    LOG,
-    SHADOWS,
-    read_record,
-)
+from streamkeeper.sinks.delta_record import LOG, SHADOWS, read_record
 from streamkeeper.sinks.delta_session import DeltaSession
 from streamkeeper.sinks.delta_writer import DeltaWriter
 

@@ -25,12 +25,10 @@ _REMOVED = ".removed-"
 
 def answer(question: OutputQuestion) -> OutputAnswer:
     """Return the version's newest batch and the table's record, from the first of ``question.places`` that matches."""
-    described = question.sink.output
-    masked = question.mask(described)
-    path = next((place for place in question.places if question.mask(place) == masked), described)
+    path = question.directory
     try:
         found = read_record(tree_at(path))
-        record = read_table_record(path)
+        record = _as_output_record(path, path, found)
     except (OSError, StoreUnavailable) as error:
         return OutputAnswer(unknown=f"{path} cannot be read: {_reason(error)}", down=True)
     if found is None:
@@ -43,7 +41,11 @@ def read_table_record(path: str, *, shadow: str = "") -> OutputRecord:
     shadow, if any, whose table is then the one to look for.
     """
     where = f"{path}/{SHADOWS}/{shadow}" if shadow else path
-    found = read_record(tree_at(where))
+    return _as_output_record(path, where, read_record(tree_at(where)))
+
+
+def _as_output_record(path: str, where: str, found: DeltaRecord | None) -> OutputRecord:
+    """Return ``found``, the record of the table in ``where``, with the batches in the shadows of the table ``path``."""
     beside = {name: record.batch for name, record in _shadows(path) if record is not None and record.batch is not None}
     if found is None:
         return OutputRecord(gone=f"{where} contains no Delta table", last=beside, every_version=True)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamkeeper.errors import InvalidInput, OutputUnfit, Unsupported
+from streamkeeper.sinks.sql_names import in_backticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -159,8 +160,7 @@ class TableFacts(NamedTuple):
 
 def check_keys(path: str, batch: DataFrame, key: Sequence[str]) -> None:
     """Raise InvalidInput if several rows of a batch have the same key, because their order is not defined."""
-    columns = ["`" + name.replace("`", "``") + "`" for name in key]
-    twice = batch.groupBy(*columns).count().where("count > 1").drop("count").first()
+    twice = batch.groupBy(*map(in_backticks, key)).count().where("count > 1").drop("count").first()
     if twice is not None:
         row = ", ".join(f"{name}={value!r}" for name, value in zip(key, twice, strict=True))
         raise InvalidInput(

@@ -15,6 +15,7 @@ from typing import Any
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.sinks.delta_columns import TableFacts
 from streamkeeper.sinks.delta_session import DeltaSession
+from streamkeeper.sinks.sql_names import in_backticks
 
 _OPERATION = "org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$"
 _CONFLICT = re.compile(r"io\.delta\.exceptions\.\w*(Concurrent|MetadataChanged|ProtocolChanged)\w*Exception")
@@ -77,9 +78,8 @@ class DeltaTable:
 
     def allow_times_without_zone(self) -> None:
         """Add the feature to the table that columns of type timestamp_ntz need."""
-        self.session.spark.sql(
-            f"ALTER TABLE delta.`{self.path.replace('`', '``')}` SET TBLPROPERTIES ('{_NTZ_FEATURE}' = 'supported')"
-        )
+        table = in_backticks(self.path)
+        self.session.spark.sql(f"ALTER TABLE delta.{table} SET TBLPROPERTIES ('{_NTZ_FEATURE}' = 'supported')")
 
     def commit(
         self,

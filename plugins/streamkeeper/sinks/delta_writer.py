@@ -27,18 +27,8 @@ from streamkeeper.sinks.contract import (
     compute,
     refuse_older_copy,
 )
-from streamkeeper.sinks.delta_answer import (
-    is_delta_table,
-    look_back,
-    read_table_record,
-    remove_shadow,
-)
-from streamkeeper.sinks.delta_columns import (
-    check_keys,
-    has_times_without_zone,
-    refuse_forgetting,
-    refuse_table,
-)
+from streamkeeper.sinks.delta_answer import is_delta_table, look_back, read_table_record, remove_shadow
+from streamkeeper.sinks.delta_columns import check_keys, has_times_without_zone, refuse_forgetting, refuse_table
 from streamkeeper.sinks.delta_commit import ConflictingCommit, Content, DeltaTable, NoRows
 from streamkeeper.sinks.delta_record import (
     CLOSED,
@@ -52,6 +42,7 @@ from streamkeeper.sinks.delta_record import (
     record_of,
 )
 from streamkeeper.sinks.delta_session import DeltaSession
+from streamkeeper.sinks.sql_names import in_backticks
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
@@ -334,10 +325,10 @@ class DeltaWriter(SinkWriter):
     def _merge(self, batch: DataFrame, batch_id: int) -> None:
         session = self._delta()
         batch.createOrReplaceTempView(_BATCH)
-        same = " AND ".join(f"t.{_quoted(column)} <=> b.{_quoted(column)}" for column in self._sink.key)
+        same = " AND ".join(f"t.{in_backticks(column)} <=> b.{in_backticks(column)}" for column in self._sink.key)
         with session.noting(self._note(batch_id), app_id=self._me.app_id, number=batch_id):
             session.spark.sql(
-                f"MERGE INTO delta.{_quoted(self._path)} t USING {_BATCH} b ON {same}"
+                f"MERGE INTO delta.{in_backticks(self._path)} t USING {_BATCH} b ON {same}"
                 " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
             )
 
@@ -394,7 +385,3 @@ class DeltaWriter(SinkWriter):
 
 def _number(batch: int | None) -> int:
     return NO_BATCH if batch is None else batch
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

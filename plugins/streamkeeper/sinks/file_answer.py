@@ -17,9 +17,7 @@ from streamkeeper.sinks.sink_log import listed_files, newest_batch
 
 def answer(question: OutputQuestion) -> OutputAnswer:
     """Return the version's newest batch and the output's record, from the first of ``question.places`` that matches."""
-    described = question.sink.output
-    masked = question.mask(described)
-    root = Path(next((place for place in question.places if question.mask(place) == masked), described))
+    root = Path(question.directory)
     try:
         record = read_file_record(root)
         if not root.is_dir():

@@ -16,6 +16,7 @@ from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.file_schemas import read_schemas, reader_of
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
+from streamkeeper.sinks.sql_names import in_backticks
 from streamkeeper.sinks.whole_files import create_whole
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
     return [
         frame.select(
             *(
-                frame[_quoted(name)].cast("string").alias(name) if name in mixed else frame[_quoted(name)]
+                frame[in_backticks(name)].cast("string").alias(name) if name in mixed else frame[in_backticks(name)]
                 for name in frame.columns
             )
         )
@@ -177,10 +178,6 @@ def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
         else frame
         for frame in frames
     ]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def serving_files(root: Path) -> list[Path]:
