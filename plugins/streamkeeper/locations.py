@@ -11,6 +11,8 @@ from streamkeeper.errors import InvalidInput, StreamkeeperError, Unsupported
 
 _STORES = "abfss?|dbfs|file|ftp|gs|hdfs|https?|s3[an]?|viewfs|wasbs?"
 _SCHEME = re.compile(rf"([A-Za-z][A-Za-z0-9+.-]*)(?=:/)|({_STORES})(?=:)", re.IGNORECASE)
+_BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
+_NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 _AROUND = " \t\r\n\"'\ufeff"
 _LOCAL = "use a local path, or file:///path"
 
@@ -41,6 +43,27 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
             return Path(unquote(parts.path))
         case scheme:
             raise Unsupported(f"{what} {location}: {scheme}:// is not supported here", hint=hint)
+
+
+def storage_location(what: str, location: str) -> str:
+    """Return a location in the form that Spark accepts: an absolute path, ``s3a://bucket/prefix`` or
+    ``hdfs://namenode:port/path``, without ``/`` at its end.
+
+    ``what`` names the location in errors. Raises InvalidInput for an incomplete location, and Unsupported for another
+    scheme.
+    """
+    match scheme_of(location):
+        case "s3" | "s3a":
+            if found := _BUCKET.fullmatch(location):
+                return f"s3a://{found[1]}"
+            raise InvalidInput(f"{what} {location}: no bucket and prefix", hint="write s3a://bucket/prefix")
+        case "hdfs":
+            if found := _NAMENODE.fullmatch(location):
+                return found[1]
+            raise InvalidInput(f"{what} {location}: no NameNode and path", hint="write hdfs://namenode:port/path")
+        case _:
+            hint = "use a local directory, s3a://bucket/prefix or hdfs://namenode:port/path"
+            return str(local_path(what, location, hint=hint))
 
 
 def lies_within(place: str, folder: str) -> bool:

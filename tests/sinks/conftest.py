@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
 from harness.postgres_server import new_database
+from harness.s3_server import S3Server
+from streamkeeper.jvm.create_only import s3a_conf
+from streamkeeper.jvm.delta_commits import commit_create_only
 from streamkeeper.registry.environments import installed_jars
+from tests.servers import skip_without_s3a
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -35,3 +39,23 @@ def delta_spark(spark: SparkSession) -> SparkSession:
     if not any("delta-spark" in jar for jar in installed_jars("")):
         pytest.skip("no Delta jars (make connectors)")
     return spark
+
+
+@pytest.fixture
+def delta_spark_on_s3(delta_spark: SparkSession, s3_server: S3Server) -> SparkSession:
+    """A Spark session whose JVM has Delta's and s3a's jars, and reaches the S3 server as a driver does."""
+    skip_without_s3a()
+    jvm: Any = delta_spark._jvm
+    context: Any = delta_spark.sparkContext
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for jar in installed_jars("", "s3a://any/place"):
+        loader.addURL(jvm.java.io.File(jar).toURI().toURL())
+    environment = s3_server.environment
+    keys = {
+        "spark.hadoop.fs.s3a.access.key": environment["AWS_ACCESS_KEY_ID"],
+        "spark.hadoop.fs.s3a.secret.key": environment["AWS_SECRET_ACCESS_KEY"],
+    }
+    for name, value in (s3a_conf(environment) | keys).items():
+        context._jsc.hadoopConfiguration().set(name.removeprefix("spark.hadoop."), value)
+    commit_create_only(delta_spark, "s3a")
+    return delta_spark

@@ -11,6 +11,7 @@ from msgspec import structs
 from sqlalchemy import Engine, event
 
 from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, TableSink, read_serving
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
 from streamkeeper.sinks import delta_commit, file, file_serving
@@ -124,7 +125,7 @@ class Delta(Batches):
     def rows(self) -> list[tuple[str | None, int]]:
         """Return the rows as any reader of Delta sees them; none before the first batch."""
         session = DeltaSession(self._spark)
-        if not list(Path(self.where).rglob("*.parquet")):
+        if not any(path.endswith(".parquet") for path in tree_at(self.where).look().files):
             return []
         rows = session.spark.read.format("delta").load(self.where).select("customer", "total").collect()
         return sorted(((row.customer, row.total) for row in rows), key=lambda row: row[0] or "~")
@@ -145,6 +146,16 @@ class Delta(Batches):
         around(delta_commit.DeltaTable, "commit")
         around(DeltaWriter, "_save")
         around(DeltaWriter, "_merge")
+
+
+class DeltaOnS3(Delta):
+    """A Delta table with a key in a bucket."""
+
+    def __init__(self, root: Path, spark: SparkSession, bucket: str) -> None:
+        super().__init__(root, spark)
+        self.where = f"{bucket}/totals"
+        self.sink = DeltaSink(self.where, key=self.key)
+        self.elsewhere = DeltaSink(f"{bucket}/others", key=self.key)
 
 
 class DeltaRows(Delta):
@@ -225,6 +236,18 @@ class TestKilledDelta(SinkKillContract):
     @pytest.fixture
     def place(self, tmp_path: Path, delta_spark: SparkSession) -> Delta:
         return Delta(tmp_path, delta_spark)
+
+
+@pytest.mark.storage
+@pytest.mark.s3
+class TestDeltaOnS3(SinkContract, SinkRowsContract, SinkKillContract):
+    """A Delta table with a key in a bucket keeps the sink contracts."""
+
+    fewest_kills = 2
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, delta_spark_on_s3: SparkSession, s3_url: str) -> DeltaOnS3:
+        return DeltaOnS3(tmp_path, delta_spark_on_s3, s3_url.replace("s3:", "s3a:"))
 
 
 @pytest.mark.storage

@@ -47,7 +47,7 @@ class Place:
         return self.spark.createDataFrame(list(rows), "customer string, total long")
 
     def rows(self) -> list[Row]:
-        return sorted(read_delta(self.path, ["customer", "total"]), key=str)
+        return sorted(read_delta(str(self.path), ["customer", "total"]), key=str)
 
     def sql(self, statement: str) -> None:
         """Run a statement on the table as another user of the table does; ``{}`` is the table."""
@@ -154,7 +154,7 @@ def test_a_commit_of_a_local_table_is_created_once(place: Place) -> None:
         return jvm.java.util.Collections.singletonList(line).iterator()
 
     store = jvm.streamkeeper.jvm.CreateOnlyLogStore(configuration)
-    assert jvm.org.apache.spark.SparkEnv.get().conf().get(KEY) == store.getClass().getName()
+    assert jvm.org.apache.spark.SparkEnv.get().conf().get(KEY.format("file")) == store.getClass().getName()
     store.write(path, iter_of("{}"), False, configuration)
     with pytest.raises(Exception, match="FileAlreadyExistsException"):
         store.write(path, iter_of("late"), False, configuration)
@@ -371,7 +371,7 @@ def test_a_complete_batch_replaces_all_partitions(tmp_path: Path, delta_spark: S
     writer = opened(place, 1, mode="complete")
     writer.write(place.batch(("a", 1), ("b", 2)), 0)
     writer.write(place.batch(("c", 3)), 1)
-    assert read_delta(place.path, ["customer"]) == [("c",)]
+    assert read_delta(str(place.path), ["customer"]) == [("c",)]
 
 
 def test_rows_with_a_null_in_the_key_are_replaced_and_rows_with_one_key_refused(
@@ -452,7 +452,8 @@ def test_outputs_in_one_directory_overlap(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"path": "s3a://bucket/table"}, "s3a:// is not supported"),
+        ({"path": "gs://bucket/table"}, "gs:// is not supported"),
+        ({"path": "s3a://bucket"}, "no bucket and prefix"),
         ({"path": "/t", "key": "customer"}, "is not a list of columns"),
         ({"path": "/t", "partition_by": ["a", "a"]}, "names a column twice"),
     ],

@@ -72,6 +72,19 @@ class S3Tree(Tree):
             self._listings[part] = self._look(part)
         return sorted(self._listings[part].names.get(folder, ()))
 
+    def names_after(self, folder: str, name: str) -> list[str]:
+        prefix = f"{self._prefix}{folder}/"
+        wanted = {"Bucket": self._bucket, "Prefix": prefix, "Delimiter": "/", "StartAfter": f"{prefix}{name}"}
+        found: list[str] = []
+        with self._told("list", folder):
+            for page in self._client.get_paginator("list_objects_v2").paginate(**wanted):
+                keys = (
+                    *(entry["Key"] for entry in page.get("Contents", ())),
+                    *(below["Prefix"] for below in page.get("CommonPrefixes", ())),
+                )
+                found += [key.removeprefix(prefix) for key in keys if key != prefix]
+        return sorted(each for each in found if each > name)
+
     def look(self) -> Seen:
         if None not in self._listings:
             self._listings[None] = self._look(None)

@@ -65,6 +65,10 @@ class Tree(ABC):
         exist.
         """
 
+    def names_after(self, folder: str, name: str) -> list[str]:
+        """Return the present names in a folder as ``names`` does, but only those that sort after ``name``."""
+        return [found for found in self.fresh().names(folder) if found > name]
+
     @abstractmethod
     def look(self) -> Seen:
         """List the whole tree once; links are not followed, and entries that disappear during the walk are left out."""

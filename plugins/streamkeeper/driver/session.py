@@ -262,7 +262,7 @@ def start_session(
             os.environ[_HADOOP_CONF] = hadoop
     spark.sparkContext.setLogLevel("WARN")
     write_without_processes(spark)
-    commit_create_only(spark)
+    commit_create_only(spark, checkpoints)
     if checkpoints == "s3a":
         create_only(spark)
     if checkpoints == "hdfs":

@@ -10,12 +10,11 @@ see either the old or the new content.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import InvalidInput
-from streamkeeper.locations import local_path
+from streamkeeper.locations import lies_within, storage_location
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.sinks.contract import Sink, SinkContext, compute
 from streamkeeper.sinks.delta_answer import answer, is_delta_table, read_fences, refuse_cut
@@ -46,14 +45,16 @@ class DeltaSink(Sink):
     kind: ClassVar[str] = "delta"
 
     path: str
-    """An absolute local directory."""
+    """An absolute local directory, ``s3a://bucket/prefix`` or ``hdfs://namenode:port/path``. On S3 and HDFS, the
+    checkpoints of the installation must be there, too.
+    """
     key: Sequence[str] = ()
     """The key columns; empty if rows have no key."""
     partition_by: Sequence[str] = ()
     """The partition columns of a table that does not exist yet."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", str(local_path("DeltaSink", self.path)))
+        object.__setattr__(self, "path", storage_location("DeltaSink", self.path))
         for name, columns in (("key", self.key), ("partition_by", self.partition_by)):
             if isinstance(columns, str) or not all(isinstance(column, str) and column for column in columns):
                 raise InvalidInput(
@@ -84,11 +85,8 @@ class DeltaSink(Sink):
 
     def overlaps(self, other: Sink) -> bool:
         """Whether the other sink writes to the same directory, or one directory is inside the other."""
-        described = other.describe()
-        if not described.output.startswith("/"):
-            return False
-        mine, theirs = Path(self.path), Path(described.output)
-        return mine.is_relative_to(theirs) or theirs.is_relative_to(mine)
+        theirs = other.describe().output
+        return lies_within(self.path, theirs) or lies_within(theirs, self.path)
 
     def find_conflict(self, *, serves: bool) -> str | None:
         """Return a sentence if the directory contains files that Streamkeeper did not write, unless ``serves``."""
@@ -106,6 +104,7 @@ class DeltaSink(Sink):
         """Check the batch against the table, compute it and drop it."""
         self.check_columns(batch)
         session = DeltaSession(batch.sparkSession)
+        session.must_reach(self.path)
         if is_delta_table(tree_at(self.path)):
             table = DeltaTable(session, self.path)
             snapshot = table.newest()

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import unquote
 
 from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import NotFound, StoreUnavailable
-from streamkeeper.locations import local_path
+from streamkeeper.locations import storage_location
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.delta_record import SHADOWS, DeltaLogFiles, DeltaRecord, content_after, read_record, retried
-
-_REMOVED = ".removed-"
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
@@ -74,19 +68,22 @@ def look_back(path: str, commit: int) -> tuple[str, int]:
 
 
 def _look_back(path: str, commit: int) -> tuple[str, int]:
-    log = DeltaLogFiles.listed(tree_at(path))
+    table = tree_at(path)
+    log = DeltaLogFiles.listed(table)
     if foreign := log.foreign_changes(commit):
         commits = ", ".join(map(str, foreign[:3])) + (" and others" if len(foreign) > 3 else "")
         told = f"others changed rows of table {path} since then (commits {commits}): their changes would be lost"
         return told, log.newest
-    missing = [name for name in log.removed_files(commit) if not Path(path, unquote(name)).exists()]
+    removed = log.removed_files(commit)
+    present = table.look().files if removed else {}
+    missing = [name for name in removed if unquote(name) not in present]
     told = f"table {path} no longer has {len(missing)} files of that time: VACUUM deleted them" if missing else ""
     return told, log.newest
 
 
 def read_fences(place: str) -> list[Fence]:
     """Return the fence in a Delta table; see ``fences.read_fences``."""
-    path = str(local_path("output", place))
+    path = storage_location("output", place)
     try:
         found = read_record(tree_at(path))
         beside = [version for version, _ in _shadows(path)]
@@ -123,20 +120,17 @@ def _shadow_record(path: str, version: str) -> DeltaRecord | None:
 
 
 def remove_shadow(path: str, version: str) -> None:
-    """Remove a version's shadow table below the table ``path``, and what is left of earlier removals."""
-    folder = f"{path}/{SHADOWS}"
-    # Half of a table must not have the name of a version.
-    os.rename(f"{folder}/{version}", f"{folder}/{_REMOVED}{version}-{uuid.uuid4().hex}")
-    for name in os.listdir(folder):
-        if name.startswith(_REMOVED):
-            shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
-    with suppress(OSError):
-        os.rmdir(folder)
+    """Remove a version's shadow table below the table ``path``. A removal that was interrupted can be repeated."""
+    shadow = tree_at(f"{path}/{SHADOWS}/{version}")
+    # Without its beginning a log is incomplete, so that nobody takes half of a table for a table.
+    shadow.delete(DeltaLogFiles.listed(shadow).beginning)
+    shadow.empty()
+    tree_at(f"{path}/{SHADOWS}").drop_empty_folders()
 
 
 def is_delta_table(table: Tree) -> bool:
     """Whether a folder has the log of a Delta table."""
-    return DeltaLogFiles.listed(table).exists
+    return DeltaLogFiles.from_checkpoint(table).exists
 
 
 def _reason(error: Exception) -> str:

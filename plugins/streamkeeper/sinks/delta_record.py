@@ -14,11 +14,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import TypeVar
 
-from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import StoreUnavailable
+from streamkeeper.model.records.snapshot import Stamp
 from streamkeeper.system import clock
 
 LOG = "_delta_log"
@@ -33,6 +36,7 @@ FENCE = "streamkeeper-fence"
 _PREFIX = "streamkeeper"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.([0-9a-f-]{36}))?\.(?:parquet|json)")
+_LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 _ATTEMPTS = 4
 _PAUSE_S = 0.1
 
@@ -117,12 +121,48 @@ def read_record(table: Tree) -> DeltaRecord | None:
 
     Raises StoreUnavailable if the log is incomplete, and OSError if it cannot be read.
     """
-    return retried(lambda: _record_now(table))
+    return RecordReader(table).read()
 
 
-def _record_now(table: Tree) -> DeltaRecord | None:
-    log = DeltaLogFiles.listed(table)
-    return record_of(log.transactions()) if log.exists else None
+class RecordReader:
+    """Reads the record of one table repeatedly. Each read after the first one reads only new commits."""
+
+    def __init__(self, table: Tree) -> None:
+        self._table = table
+        self._number = -1
+        self._stamp: Stamp | None = None
+        self._transactions: dict[str, int] = {}
+
+    def read(self) -> DeltaRecord | None:
+        """Return the present record; see ``read_record``, also for the errors."""
+        if not self._follow() and not retried(self._read_log):
+            return None
+        return record_of(self._transactions)
+
+    def _follow(self) -> bool:
+        """Read the commits after the newest one that was read; False if the log does not contain that one (any
+        more).
+        """
+        if self._stamp is None:
+            return False
+        with suppress(FileNotFoundError):
+            if not self._table.fresh().stamp(_commit_file(self._number)).is_same_file(self._stamp):
+                return False
+            with suppress(FileNotFoundError):
+                while True:
+                    self._transactions |= _in_lines(self._table.read(_commit_file(self._number + 1)))
+                    self._number += 1
+                    self._stamp = self._table.stamp(_commit_file(self._number))
+            return True
+        return False
+
+    def _read_log(self) -> bool:
+        """Read the log; False if there is none."""
+        log = DeltaLogFiles.from_checkpoint(self._table)
+        newest = log.commits.get(log.newest)
+        self._number, self._stamp = log.newest, self._table.stamp(newest) if newest is not None else None
+        self._transactions = log.transactions()
+        return log.exists
 
 
 def content_after(table: Tree, version: str, batch: int | None) -> int | None:
@@ -160,8 +200,12 @@ class DeltaLogFiles:
     @classmethod
     def listed(cls, table: Tree) -> DeltaLogFiles:
         """List the log of a table; without any file if there is none."""
+        return cls._of(table, table.fresh().names(LOG))
+
+    @classmethod
+    def _of(cls, table: Tree, names: Iterable[str]) -> DeltaLogFiles:
         commits, parts = {}, dict[tuple[int, int, str], set[str]]()
-        for name in table.fresh().names(LOG):
+        for name in names:
             if found := _COMMIT.fullmatch(name):
                 commits[int(found[1])] = f"{LOG}/{name}"
             elif found := _CHECKPOINT.fullmatch(name):
@@ -169,10 +213,29 @@ class DeltaLogFiles:
         complete = [(key[0], tuple(sorted(names))) for key, names in parts.items() if len(names) == key[1]]
         return cls(table, dict(sorted(commits.items())), sorted(complete, reverse=True))
 
+    @classmethod
+    def from_checkpoint(cls, table: Tree) -> DeltaLogFiles:
+        """List the log from its newest checkpoint on, as far as the log names it; otherwise the whole log.
+
+        A log may contain a commit for each batch of the last 30 days.
+        """
+        try:
+            newest = int(json.loads(table.read(_LAST_CHECKPOINT))["version"])
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            return cls.listed(table)
+        found = cls._of(table, table.names_after(LOG, f"{newest:020d}"))
+        return found if found._usable_checkpoint() is not None else cls.listed(table)
+
     @property
     def exists(self) -> bool:
         """Whether there is a log."""
         return bool(self.commits or self.checkpoints)
+
+    @property
+    def beginning(self) -> list[str]:
+        """The files of which one is needed to read the log: its checkpoints and its first commit."""
+        first = [path for number, path in self.commits.items() if number == 0]
+        return [*(name for _, names in self.checkpoints for name in names), *first]
 
     @property
     def newest(self) -> int:
@@ -190,14 +253,15 @@ class DeltaLogFiles:
 
     def _checkpointed(self) -> tuple[int, dict[str, int]]:
         """Return the commit after the newest readable checkpoint, and the transactions in that checkpoint."""
-        for number, names in self.checkpoints:
-            # A power loss may leave an empty file, which Delta ignores as well.
-            if all(self.table.stamp(name).size for name in names):
-                found: dict[str, int] = {}
-                for name in names:
-                    found |= self._in_checkpoint(name)
-                return number + 1, found
-        return 0, {}
+        found: dict[str, int] = {}
+        number, names = self._usable_checkpoint() or (-1, ())
+        for name in names:
+            found |= self._in_checkpoint(name)
+        return number + 1, found
+
+    def _usable_checkpoint(self) -> tuple[int, tuple[str, ...]] | None:
+        """Return the newest checkpoint without an empty file: a power loss may leave one, and Delta ignores it, too."""
+        return next((one for one in self.checkpoints if all(self.table.stamp(name).size for name in one[1])), None)
 
     def _in_checkpoint(self, name: str) -> dict[str, int]:
         """Return the transactions in a file of a checkpoint. Of a Parquet file, which may be large, only their column
@@ -207,7 +271,8 @@ class DeltaLogFiles:
             return _in_lines(self.table.read(name))
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.table.where(name)) as file:
+        content = self.table.where(name) if isinstance(self.table, LocalTree) else BytesIO(self.table.read(name))
+        with pq.ParquetFile(content) as file:
             if "txn" not in file.schema_arrow.names:
                 return {}
             rows: Iterable[Mapping[str, object] | None] = file.read(columns=["txn"])["txn"].to_pylist()
@@ -248,6 +313,10 @@ class DeltaLogFiles:
 
     def _lines(self, commit: int) -> list[bytes]:
         return self.table.read(self.commits[commit]).splitlines()
+
+
+def _commit_file(number: int) -> str:
+    return f"{LOG}/{number:020d}.json"
 
 
 def _in_lines(content: bytes) -> dict[str, int]:

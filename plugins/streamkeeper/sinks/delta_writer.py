@@ -7,7 +7,6 @@ a rollback or a restore requires that.
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -37,6 +36,7 @@ from streamkeeper.sinks.delta_record import (
     SHADOWS,
     DeltaRecord,
     DeltaWriterId,
+    RecordReader,
     content_after,
     read_record,
     record_of,
@@ -73,6 +73,7 @@ class DeltaWriter(SinkWriter):
             version=context.version,
             epoch=context.epoch,
         )
+        self._record = RecordReader(tree_at(self._path))
         self._session: DeltaSession | None = None
         self._held: int | None = None
         self._checked: StructType | None = None
@@ -81,6 +82,7 @@ class DeltaWriter(SinkWriter):
         """Return this writer's session, which starts with the first use, because a reading writer needs none."""
         if self._session is None:
             self._session = DeltaSession(self._context.frame.sparkSession)
+            self._session.must_reach(self._sink.path)
         return self._session
 
     def raise_fence(self) -> None:
@@ -102,7 +104,7 @@ class DeltaWriter(SinkWriter):
         )
 
     def _commit_fence(self) -> None:
-        record = read_record(tree_at(self._path)) or DeltaRecord()
+        record = self._record.read() or DeltaRecord()
         if self._is_fenced(record):
             return
         table = DeltaTable(self._delta(), self._path)
@@ -244,7 +246,7 @@ class DeltaWriter(SinkWriter):
 
     def last_batch(self) -> int | None:
         """Return the newest batch of this checkpoint version in the table, or in the version's shadow table."""
-        record = read_record(tree_at(self._path))
+        record = self._record.read()
         return record.last(self._me.version) if record is not None else None
 
     def read_record(self) -> OutputRecord:
@@ -302,7 +304,7 @@ class DeltaWriter(SinkWriter):
 
         Raises Fenced if a newer writer has the table, and OutputLost if an older copy is in its place, or no table.
         """
-        record = read_record(tree_at(self._path)) or DeltaRecord()
+        record = self._record.read() or DeltaRecord()
         if record.writer == self._me:
             return record.batch
         if record.writer is not None:
@@ -358,7 +360,7 @@ class DeltaWriter(SinkWriter):
     def discard(self) -> None:
         """Remove the table of this shadow version, unless the version has been current."""
         current = read_record(tree_at(self._sink.path))
-        if not self._in_shadow or not os.path.isdir(self._path):
+        if not self._in_shadow or not tree_at(self._path).names(""):
             return
         if current is not None and (
             current.writer is None or self._me.version in {*current.ended, current.writer.version}

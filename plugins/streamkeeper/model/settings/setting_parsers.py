@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.locations import local_path, scheme_of
+from streamkeeper.locations import local_path, scheme_of, storage_location
 from streamkeeper.model.names import alternatives
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS, clusters, runner_kind
 from streamkeeper.model.settings.approvers import check_approvers
@@ -19,12 +19,10 @@ _TAKES_APART = {
     ",": "Spark reads such a path as two folders",
     ":": "Python reads such a path as two folders",
 }
-_BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
 CONNECTION = "airflow://"
 """The prefix of a master that an Airflow connection provides."""
 _CONNECTION = re.compile(rf"{CONNECTION}[A-Za-z0-9_.\-]+")
 _STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
-_NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
 
 class Given(NamedTuple):
@@ -82,19 +80,7 @@ def read_directory(setting: Given) -> str:
 
 def read_checkpoints(setting: Given) -> str:
     """Return the root of new checkpoints: a directory, ``s3a://bucket/prefix`` or ``hdfs://namenode:port/path``."""
-    variable, value = setting.variable, setting.value
-    match scheme_of(value):
-        case "s3" | "s3a":
-            if found := _BUCKET.fullmatch(value):
-                return f"s3a://{found[1]}"
-            raise InvalidInput(f"{variable}={value}: no bucket and prefix", hint="write s3a://bucket/prefix")
-        case "hdfs":
-            if found := _NAMENODE.fullmatch(value):
-                return found[1]
-            raise InvalidInput(f"{variable}={value}: no NameNode and path", hint="write hdfs://namenode:port/path")
-        case _:
-            hint = "use a local directory, s3a://bucket/prefix or hdfs://namenode:port/path"
-            return str(local_path(variable, value, hint=hint))
+    return storage_location(setting.variable, setting.value)
 
 
 def read_positive(setting: Given) -> float:
