@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint docs reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-mutants simulate bench-snapshots bench-watch bench-page bench-first-second bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-lakehouse demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint docs reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-mutants simulate bench-snapshots bench-watch bench-page bench-first-second bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -18,7 +18,7 @@ wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 	@scripts/wheel
 
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo demo-kafka demo-storage demo-cluster up test test-storage test-kubernetes test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+demo demo-kafka demo-lakehouse demo-storage demo-cluster up test test-storage test-kubernetes test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # Tests write a job's file anew within a second, at the same size: compiled code that was kept would pass for the new.
 test test-storage test-kubernetes test-fast: export PYTHONDONTWRITEBYTECODE := 1
@@ -28,6 +28,9 @@ demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs th
 
 demo-kafka: connectors ## the same on a real Kafka broker: resume, handoff, rebuild, and the broker killed in between
 	@$(RUN) python -m demo kafka
+
+demo-lakehouse: connectors ## a job from Kafka to a Delta table on S3, tasks on a Spark cluster: rebuild, approval, wrong rows taken back, the driver killed
+	@$(RUN) python -m demo lakehouse
 
 demo-storage: connectors ## one job with checkpoints on S3, tasks on a Spark cluster and its table in PostgreSQL: rebuild, an executor and the driver killed
 	@$(RUN) python -m demo storage

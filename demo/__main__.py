@@ -1,4 +1,4 @@
-"""``python -m demo [kafka|storage|cluster|up|down]``: the demo, its variants, or a system that stays up."""
+"""``python -m demo [kafka|lakehouse|storage|cluster|up|down]``: the demo, its variants, or a system that stays up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.places import ROOT, Places
 from harness.processes import PRIVATE
 from streamkeeper.errors import InvalidInput, OperationRefused, StreamkeeperError
 
-_USAGE = "use `python -m demo`, and `kafka`, `storage`, `cluster`, `up` or `down` behind it"
+_USAGE = "use `python -m demo`, and `kafka`, `lakehouse`, `storage`, `cluster`, `up` or `down` behind it"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,6 +41,11 @@ def main(arguments: Sequence[str]) -> int:
 
                 with only_one(build / "demo-storage.lock"):
                     return 0 if run_storage_demo(Places(build / "demo-storage"), screen) else 1
+            case ["lakehouse"]:
+                from demo.lakehouse.scenario import run_lakehouse_demo
+
+                with only_one(build / "demo-lakehouse.lock"):
+                    return 0 if run_lakehouse_demo(Places(build / "demo-lakehouse"), screen) else 1
             case ["cluster"]:
                 from demo.cluster.scenario import run_cluster_demo
 

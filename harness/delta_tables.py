@@ -6,6 +6,8 @@ Streamkeeper's code only fetches the files.
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 from urllib.parse import unquote
@@ -14,23 +16,44 @@ import pyarrow.parquet as pq
 
 from streamkeeper.checkpoints.opening import tree_at
 
+Row = dict[str, Any]
+
 
 def read_delta(table: str, columns: list[str]) -> list[tuple[Any, ...]]:
-    """Return the named columns of all rows of the newest commit; no row if there is no table.
+    """Return the named columns of all rows of the newest commit, as ``DeltaReader.rows`` does."""
+    return [tuple(row[name] for name in columns) for row in DeltaReader(table).rows()]
+
+
+class DeltaReader:
+    """Reads a table repeatedly. Each read takes only the commits and files that are new. Threads may share it.
 
     The log must still have all of its commits, and the table no partitions and no deletion vectors.
     """
-    tree = tree_at(table)
-    files: dict[str, None] = {}
-    for name in tree.names("_delta_log"):
-        for line in (
-            tree.read(f"_delta_log/{name}").splitlines() if name[:20].isdigit() and name[20:] == ".json" else ()
-        ):
-            action = json.loads(line)
-            if "remove" in action:
-                files.pop(action["remove"]["path"], None)
-            if "add" in action:
-                assert "deletionVector" not in action["add"]
-                files[action["add"]["path"]] = None
-    read = [pq.ParquetFile(BytesIO(tree.read(unquote(path)))).read(columns=columns).to_pylist() for path in files]
-    return [tuple(row[name] for name in columns) for rows in read for row in rows]
+
+    def __init__(self, table: str) -> None:
+        self._tree = tree_at(table)
+        self._lock = threading.Lock()
+        self._next = 0
+        self._files: dict[str, list[Row]] = {}
+        self._rows: list[Row] = []
+
+    def rows(self) -> list[Row]:
+        """Return all rows of the newest commit; no row if there is no table."""
+        with self._lock:
+            before = self._next
+            with suppress(FileNotFoundError):
+                while True:
+                    self._follow(self._tree.read(f"_delta_log/{self._next:020}.json"))
+                    self._next += 1
+            if self._next > before:
+                self._rows = [row for rows in self._files.values() for row in rows]
+            return self._rows
+
+    def _follow(self, commit: bytes) -> None:
+        actions = [json.loads(line) for line in commit.splitlines()]
+        for removed in (action["remove"]["path"] for action in actions if "remove" in action):
+            self._files.pop(removed, None)
+        for added in (action["add"] for action in actions if "add" in action):
+            assert "deletionVector" not in added
+            content = BytesIO(self._tree.read(unquote(added["path"])))
+            self._files[added["path"]] = pq.ParquetFile(content).read().to_pylist()

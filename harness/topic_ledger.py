@@ -43,7 +43,11 @@ def read_counts(database: Database) -> Counts:
     """Return the table of event_counts; empty while the table does not exist. The table does not contain ``squares``,
     so they are 0.
     """
-    rows = _read(database, "SELECT * FROM event_counts")
+    return counts_in(_read(database, "SELECT * FROM event_counts"))
+
+
+def counts_in(rows: Iterable[Mapping[str, Any]]) -> Counts:
+    """Return the counts in rows of the table of event_counts."""
     return {(row["customer"], str(row["minute"])[:16]): _totals(row) for row in rows}
 
 
@@ -53,6 +57,15 @@ def read_sums(database: Database) -> dict[str, Totals]:
     """
     query = "SELECT customer, SUM(events) AS events, SUM(amount) AS amount FROM event_counts GROUP BY customer"
     return {row["customer"]: _totals(row) for row in _read(database, query)}
+
+
+def sums_of(counts: Counts) -> dict[str, Totals]:
+    """Return counts summed by customer, as ``read_sums`` does."""
+    found: dict[str, Totals] = {}
+    for (customer, _), each in counts.items():
+        before = found.get(customer, Totals())
+        found[customer] = Totals(before.count + each.count, before.total + each.total)
+    return found
 
 
 def read_table(database: Database) -> list[Event]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 import psutil
 
@@ -21,7 +22,7 @@ from harness.hadoop_process import has_jars
 from harness.places import Places
 from harness.processes import StartedProcess
 from harness.remote_servers import YARN, find_database
-from harness.topic_ledger import connect
+from harness.topic_ledger import connect, read_counts, read_sums
 from harness.waiting import wait_until
 from harness.yarn_server import NODE_MANAGER
 from streamkeeper.errors import DeployFailed, NotFound, StillWaiting
@@ -52,9 +53,13 @@ def run_cluster_demo(places: Places, screen: Screen) -> bool:
         screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
         stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
         with connect(where.database) as database:
-            played = EventCountActs(topic=topic, database=database, conf=dict(CONF))
-            played = replace(played, between=(Node(servers).act,))
-            acts = play_all(stage, played.all(), played.ledger, screen)
+            played = EventCountActs(
+                topic=topic,
+                conf=dict(CONF),
+                counts=partial(read_counts, database),
+                sums=partial(read_sums, database),
+            )
+            acts = play_all(stage, (*played.begin, Node(servers).act, played.rollback), played.ledger, screen)
             screen.tell("no more events; the job reads what is left")
             topic.stop_feed()
             accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)

@@ -5,7 +5,8 @@ ledger.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from demo.acts.event_counts import EventCountActs
 from demo.acts.stage import Act, Stage
@@ -22,7 +23,7 @@ from harness.places import Places
 from harness.processes import StartedProcess
 from harness.remote_servers import S3, Whereabouts, find_programs
 from harness.spark_cluster import find_executors
-from harness.topic_ledger import connect
+from harness.topic_ledger import connect, read_counts, read_sums
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, StillWaiting
 
@@ -49,9 +50,14 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
         screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
         stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
         with connect(where.database) as database:
-            played = EventCountActs(topic=topic, database=database, conf=_CONF)
-            played = replace(played, between=Deaths(servers, played.ledger).all())
-            acts = play_all(stage, played.all(), played.ledger, screen)
+            played = EventCountActs(
+                topic=topic,
+                conf=_CONF,
+                counts=partial(read_counts, database),
+                sums=partial(read_sums, database),
+            )
+            wanted = (*played.begin, *Deaths(servers, played.ledger).all(), played.rollback)
+            acts = play_all(stage, wanted, played.ledger, screen)
             screen.tell("no more events; the job reads what is left")
             topic.stop_feed()
             accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)

@@ -32,7 +32,7 @@ class DeltaHouse(Remote):
 
     def __init__(self, root: Path, checkpoints: str, *, master: str = "") -> None:
         super().__init__(root, checkpoints, master=master)
-        self._table = f"{checkpoints.rpartition('/')[0]}/table"
+        self._table = f"{checkpoints.rpartition('/')[0]}/tables/totals"
 
     @property
     def job_files(self) -> Path:

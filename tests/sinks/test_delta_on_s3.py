@@ -172,7 +172,6 @@ def test_a_removal_of_a_shadow_can_be_repeated(place: PlaceInBucket, monkeypatch
     assert place.rows() == [("a", 1)]
 
 
-@pytest.mark.storage
 def test_a_bucket_that_drivers_do_not_reach_is_refused(place: PlaceInBucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table on S3 is refused if the installation's checkpoints are elsewhere, and if s3a and boto3 use different
     servers.
