@@ -34,7 +34,7 @@ class DeltaReader:
         self._tree = tree_at(table)
         self._lock = threading.Lock()
         self._next = 0
-        self._files: dict[str, list[Row]] = {}
+        self._files: dict[str, list[Row] | None] = {}
         self._rows: list[Row] = []
 
     def rows(self) -> list[Row]:
@@ -46,7 +46,7 @@ class DeltaReader:
                     self._follow(self._tree.read(f"_delta_log/{self._next:020}.json"))
                     self._next += 1
             if self._next > before:
-                self._rows = [row for rows in self._files.values() for row in rows]
+                self._rows = [row for path in self._files for row in self._read(path)]
             return self._rows
 
     def _follow(self, commit: bytes) -> None:
@@ -55,5 +55,12 @@ class DeltaReader:
             self._files.pop(removed, None)
         for added in (action["add"] for action in actions if "add" in action):
             assert "deletionVector" not in added
-            content = BytesIO(self._tree.read(unquote(added["path"])))
-            self._files[added["path"]] = pq.ParquetFile(content).read().to_pylist()
+            self._files.setdefault(added["path"], None)
+
+    def _read(self, path: str) -> list[Row]:
+        """Return the rows of a file; it is read once, and only if the newest commit has it."""
+        rows = self._files[path]
+        if rows is None:
+            rows = pq.ParquetFile(BytesIO(self._tree.read(unquote(path)))).read().to_pylist()
+            self._files[path] = rows
+        return rows

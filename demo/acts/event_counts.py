@@ -34,6 +34,8 @@ class EventCountActs:
     """Reads the table summed by customer, so often that a reader can poll it."""
     params: dict[str, str] = field(default_factory=dict)
     """Params of all releases, besides those of every form."""
+    per_trigger: int = 2000
+    """The most records per batch; the resume halves it."""
     larger: Edit = WITH_LARGEST
     """The edit that needs a rebuild."""
 
@@ -58,21 +60,22 @@ class EventCountActs:
         """The act that goes back to the release before the rebuild."""
         return Act("rollback", "to the release before the rebuild", partial(roll_back, job=EVENT_COUNTS))
 
-    def form(self, *, per_trigger: int, reason: str) -> dict[str, Any]:
-        """Return the values of the trigger form for a deploy."""
-        servers = self.topic.broker.servers
-        filled = form(servers, EVENT_COUNTS, per_trigger=per_trigger, reason=reason, conf=self.conf)
+    def form(self, *, reason: str, per_trigger: int = 0) -> dict[str, Any]:
+        """Return the values of the trigger form for a deploy. ``per_trigger``: 0 for that of the other releases."""
+        servers, most = self.topic.broker.servers, per_trigger or self.per_trigger
+        filled = form(servers, EVENT_COUNTS, per_trigger=most, reason=reason, conf=self.conf)
         return {**filled, "params": {**filled["params"], **self.params}}
 
     def _deploy_first(self, stage: Stage) -> list[StepReport]:
-        wanted = self.form(per_trigger=2000, reason="first release")
+        wanted = self.form(reason="first release")
         return [stage.deployer.deploy(Asked(name=f"{EVENT_COUNTS}: first release", form=wanted, way=Transition.START))]
 
     def _resume(self, stage: Stage) -> list[StepReport]:
-        stage.tell("  1000 records per trigger instead of 2000")
+        most = self.per_trigger // 2
+        stage.tell(f"  {most} records per trigger instead of {self.per_trigger}")
         asked = Asked(
             name=f"{EVENT_COUNTS}: resume",
-            form=self.form(per_trigger=1000, reason="a compatible change"),
+            form=self.form(per_trigger=most, reason="a compatible change"),
             verdict=Verdict.RESUME,
             way=Transition.RESUME,
         )
@@ -82,7 +85,7 @@ class EventCountActs:
         stage.tell(f"  {edit(stage.places, self.larger)}")
         asked = Asked(
             name=f"{EVENT_COUNTS}: rebuild",
-            form=self.form(per_trigger=2000, reason="one more aggregate"),
+            form=self.form(reason="one more aggregate"),
             verdict=Verdict.SWITCH,
             way=Transition.REBUILD,
             meanwhile=answer_about_output(stage, "the ledger tells"),

@@ -67,6 +67,7 @@ def run_lakehouse_demo(places: Places, screen: Screen) -> bool:
                 counts=read.counts,
                 sums=read.sums,
                 params={"warehouse": table},
+                per_trigger=10_000,
                 larger=WITH_LARGEST,
             )
             acts = play_all(stage, (*played.begin, *Mistakes(played).all()), played.ledger, screen)
@@ -152,7 +153,7 @@ class Mistakes:
         stage.tell(f"  {edit(stage.places, change)}")
         asked = Asked(
             name=f"{EVENT_COUNTS}: {name}",
-            form=self.played.form(per_trigger=2000, reason=change.description),
+            form=self.played.form(reason=change.description),
             verdict=Verdict.BACKUP,
             way=Transition.RESUME,
             meanwhile=Approver(stage.airflow.api, stage.tell, "backup.approve", reason),

@@ -25,6 +25,7 @@ StreamkeeperError
 │   └── FormatTooNew          a newer Streamkeeper wrote the record
 └── TemporaryError            the same call may succeed later
     ├── StoreUnavailable      the store did not answer
+    │   └── OutputOutOfReach  the storage of an output did not answer
     ├── SourceOutOfReach      a source did not answer: its content is unknown
     ├── CheckpointChanged     a driver wrote to a checkpoint while it was being read
     ├── SnapshotsChanged      a prune ran while a snapshot was being taken or read
@@ -158,6 +159,10 @@ class FormatTooNew(PermanentError):
 
 class StoreUnavailable(TemporaryError):
     """The store did not answer."""
+
+
+class OutputOutOfReach(StoreUnavailable):
+    """The storage of an output did not answer. It is often another one than that of Streamkeeper's records."""
 
 
 class SourceOutOfReach(TemporaryError):

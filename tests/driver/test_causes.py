@@ -22,6 +22,7 @@ from streamkeeper.errors import (
     CheckpointLost,
     Fenced,
     JobUnusable,
+    OutputOutOfReach,
     SinkAhead,
     SourceOutOfReach,
     StoreUnavailable,
@@ -30,6 +31,7 @@ from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode
 from streamkeeper.model.protocol.fault_kinds import Fault, Judged
 from streamkeeper.model.protocol.restart_budgets import Cause
+from streamkeeper.sinks.contract import reaching_output
 from streamkeeper.sinks.databases import open_engine
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
@@ -112,6 +114,7 @@ def test_typed_errors_that_waiting_cannot_resolve_are_permanent(error: Exception
     ("error", "cause"),
     [
         (StoreUnavailable("s"), Cause.DEPENDENCY),
+        (OutputOutOfReach("o"), Cause.DEPENDENCY),
         (SourceOutOfReach("s"), Cause.DEPENDENCY),
         (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), Cause.DEPENDENCY),
         (socket.gaierror(-2, "unknown name"), Cause.DEPENDENCY),
@@ -131,6 +134,14 @@ def test_errors_are_classified_by_type_and_error_number(error: Exception, cause:
     failure.
     """
     assert judge(error).cause is cause
+
+
+def test_an_output_on_a_server_is_not_taken_for_the_store() -> None:
+    """A server of an output that does not answer is reported as the sink, and not as the store of the records."""
+    with pytest.raises(OutputOutOfReach) as caught, reaching_output():
+        raise StoreUnavailable("cannot read s3a://bucket/table: 503") from ConnectionError("refused")
+    assert judge(caught.value) == Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
+    assert judge(StoreUnavailable("the store")).fault is Fault.STORE_LOST
 
 
 def test_a_database_that_refuses_connections_is_an_unavailable_dependency() -> None:

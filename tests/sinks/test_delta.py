@@ -17,7 +17,15 @@ from harness.delta_tables import read_delta
 from harness.waiting import wait_for
 from streamkeeper import DeltaSink, FileSink
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.errors import Fenced, InvalidInput, OutputLost, OutputUnfit, StreamkeeperError, Unsupported
+from streamkeeper.errors import (
+    Fenced,
+    InvalidInput,
+    OutputLost,
+    OutputUnfit,
+    StoreUnavailable,
+    StreamkeeperError,
+    Unsupported,
+)
 from streamkeeper.jvm.delta_commits import KEY
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import SinkWriter, WriterRole
@@ -310,6 +318,38 @@ def test_the_record_outlives_the_commits_before_a_checkpoint(place: Place) -> No
     assert whole is not None
     assert whole.batches == {"v0001": 10, "v0002": 10}
     assert "does not contain batch 3" in reconcile(place.sink.describe(), "v0001", 3).refusal
+
+
+def test_an_older_copy_that_appears_bit_by_bit_stops_the_writer(place: Place, tmp_path: Path) -> None:
+    """A writer that reads the log of an older copy while it is being copied does not write to the copy later."""
+    writer = opened(place, 1)
+    for number in range(2):
+        writer.write(place.batch((f"c{number}", number)), number)
+    shutil.copytree(place.path, tmp_path / "copy")
+    writer.write(place.batch(("c2", 2)), 2)
+    shutil.rmtree(place.path)
+    shutil.copytree(tmp_path / "copy", place.path)
+    first = place.path / "_delta_log" / f"{0:020}.json"
+    first.rename(tmp_path / "first")
+    with pytest.raises(StoreUnavailable, match="lacks commit 0"):
+        writer.write(place.batch(("c3", 3)), 3)
+    (tmp_path / "first").rename(first)
+    with pytest.raises(OutputLost):
+        writer.write(place.batch(("c3", 3)), 3)
+    assert place.rows() == [("c0", 0), ("c1", 1)]
+
+
+def test_a_table_behind_a_link_is_set_back(tmp_path: Path, delta_spark: SparkSession) -> None:
+    """A table whose directory is a link can be restored to an earlier batch."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "table").symlink_to(tmp_path / "disk")
+    place = Place(tmp_path, delta_spark, key=("customer",))
+    writer = opened(place, 1)
+    for number in range(2):
+        writer.write(place.batch(("a", number)), number)
+    assert reconcile(place.sink.describe(), "v0001", 0).refusal == ""
+    opened(place, 2, "v0002", serving=after(("v0001", 0), version="v0002"))
+    assert place.rows() == [("a", 0)]
 
 
 def test_an_older_copy_or_a_missing_table_stops_the_writer(place: Place, tmp_path: Path) -> None:

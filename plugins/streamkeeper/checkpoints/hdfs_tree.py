@@ -34,9 +34,7 @@ class HdfsTree(Tree):
     def __init__(self, url: str, hdfs: WebHdfs | None = None) -> None:
         found = _URL.fullmatch(url)
         if found is None:
-            raise InvalidInput(
-                f"checkpoint {url}: the URL lacks a NameNode or a path", hint="write hdfs://namenode:port/path"
-            )
+            raise InvalidInput(f"{url}: the URL lacks a NameNode or a path", hint="write hdfs://namenode:port/path")
         root, self._root = found[1], found[2]
         self.url = self.location = self.spark_path = root + self._root
         if hdfs is None:

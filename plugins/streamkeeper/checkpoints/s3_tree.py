@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
@@ -25,6 +26,7 @@ _SECOND_NS = 1_000_000_000
 _PART_BYTES = 16 * 1024 * 1024
 _LARGEST_COPY = 5 * 1024**3
 _MOST_DELETED = 1000
+_RANGE_BYTES = 1024 * 1024
 _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 _clients: dict[tuple[object, ...], Any] = {}
 
@@ -54,12 +56,12 @@ class S3Tree(Tree):
     def __init__(self, url: str, client: Any = None) -> None:
         found = _URL.fullmatch(url)
         if found is None:
-            raise InvalidInput(f"checkpoint {url}: the URL names no bucket", hint="write s3a://bucket/prefix")
+            raise InvalidInput(f"{url}: the URL names no bucket", hint="write s3a://bucket/prefix")
         self.url = url.rstrip("/")
         self.location = self.spark_path = f"s3a://{found[1]}/{found[2]}".rstrip("/")
         self._bucket = found[1]
         self._prefix = f"{found[2]}/" if found[2] else ""
-        self._client = client or _shared_client(f"checkpoint {url}")
+        self._client = client or _shared_client(url)
         self._listings: dict[str | None, _Listing] = {}
         self._stamped: set[str] = set()
 
@@ -105,16 +107,23 @@ class S3Tree(Tree):
             content: bytes = self._client.get_object(**self._address(path))["Body"].read()
             return content
 
+    def open(self, path: str) -> IO[bytes]:
+        """Open an object. Each read takes the parts around the wanted bytes with one request."""
+        return io.BufferedReader(_RangedObject(self, path), _RANGE_BYTES)
+
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-        wanted = {**self._address(path), "IfMatch": f'"{expected.tag}"'}
         if expected.size == 0:
             with self._told("read", path):
-                self._client.head_object(**wanted)
+                self._client.head_object(**self._address(path), IfMatch=f'"{expected.tag}"')
         for start in range(0, expected.size, size):
-            last = min(start + size, expected.size) - 1
-            with self._told("read", path):
-                part: bytes = self._client.get_object(**wanted, Range=f"bytes={start}-{last}")["Body"].read()
-            yield part
+            yield self.range(path, start, min(size, expected.size - start), expected)
+
+    def range(self, path: str, start: int, size: int, expected: Stamp) -> bytes:
+        """Return ``size`` bytes of a file; raises CheckpointChanged unless its stamp is ``expected``."""
+        wanted = {"IfMatch": f'"{expected.tag}"', "Range": f"bytes={start}-{start + size - 1}"}
+        with self._told("read", path):
+            found: bytes = self._client.get_object(**self._address(path), **wanted)["Body"].read()
+        return found
 
     def stamp(self, path: str) -> Stamp:
         listing = self._listing_of(path)
@@ -293,6 +302,34 @@ def _shared_client(what: str) -> Any:
     if settings not in _clients:
         _clients[settings] = connect(what)
     return _clients[settings]
+
+
+class _RangedObject(io.RawIOBase):
+    """An object whose bytes are read with one request for each range."""
+
+    def __init__(self, tree: S3Tree, path: str) -> None:
+        super().__init__()
+        self._tree, self._path, self._stamp, self._at = tree, path, tree.stamp(path), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._stamp.size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        wanted = min(len(buffer), self._stamp.size - self._at)
+        if wanted <= 0:
+            return 0
+        found = self._tree.range(self._path, self._at, wanted, self._stamp)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
 
 
 class _Conflict(Exception):

@@ -15,6 +15,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import IO
 
@@ -80,6 +81,10 @@ class Tree(ABC):
     @abstractmethod
     def read(self, path: str) -> bytes:
         """Read a whole small file."""
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file for reads at any position. By default the whole file is read first."""
+        return BytesIO(self.read(path))
 
     @abstractmethod
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
@@ -254,6 +259,9 @@ class LocalTree(Tree):
     def read(self, path: str) -> bytes:
         with open(self._path(path), "rb") as file:
             return file.read()
+
+    def open(self, path: str) -> IO[bytes]:
+        return open(self._path(path), "rb")
 
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
         with open(self._path(path), "rb") as file:

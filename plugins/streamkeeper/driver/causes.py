@@ -23,6 +23,7 @@ from streamkeeper.errors import (
     JobUnusable,
     OtherTopic,
     OutputLost,
+    OutputOutOfReach,
     PermanentError,
     SinkAhead,
     SourceOutOfReach,
@@ -77,7 +78,7 @@ _UNREACHABLE = frozenset(
         *("ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "ConnectionAbortedError"),
         *("BrokenPipeError", "TimeoutError", "gaierror", "ConnectTimeout", "ReadTimeout", "NewConnectionError"),
         *("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "HTTPClientError"),
-        *("StoreUnavailable", "SourceOutOfReach"),
+        *("StoreUnavailable", "OutputOutOfReach", "SourceOutOfReach"),
         # Those of the JVM.
         *("ConnectException", "UnknownHostException", "SocketTimeoutException", "NoRouteToHostException"),
         *("SocketException", "PortUnreachableException", "ConnectTimeoutException", "HttpHostConnectException"),
@@ -205,7 +206,7 @@ def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged
     away = _errno(link) in _AWAY or named
     if not away and not (link.java and any(each.is_unreachable(link.kind, link.message) for each in SOURCE_ERRORS)):
         return None
-    if isinstance(link.error, StoreUnavailable):
+    if isinstance(link.error, StoreUnavailable) and not isinstance(link.error, OutputOutOfReach):
         return Judged(Cause.DEPENDENCY, Fault.STORE_LOST)
     return Judged(Cause.DEPENDENCY, _what_is_down(links))
 

@@ -5,7 +5,9 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Iterator;
+import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 
 import io.delta.storage.HadoopFileSystemLogStore;
 import org.apache.hadoop.conf.Configuration;
@@ -29,15 +31,16 @@ public class CreateOnlyS3LogStore extends HadoopFileSystemLogStore {
 
   private static final long BLOCK = 32L * 1024 * 1024;
 
+  private final Map managers = new ConcurrentHashMap();
+
   public CreateOnlyS3LogStore(Configuration conf) {
     super(conf);
   }
 
   @Override
   public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration conf) throws IOException {
-    CreateOnlyCheckpointFileManager manager = new CreateOnlyCheckpointFileManager(path.getParent(), conf);
     try {
-      CancellableFSDataOutputStream out = manager.createAtomic(path, overwrite.booleanValue());
+      CancellableFSDataOutputStream out = managerOf(path.getParent(), conf).createAtomic(path, overwrite.booleanValue());
       try {
         while (actions.hasNext()) {
           String line = (String) actions.next() + "\n";
@@ -53,6 +56,16 @@ public class CreateOnlyS3LogStore extends HadoopFileSystemLogStore {
     } catch (UncheckedIOException error) {
       throw error.getCause();
     }
+  }
+
+  /** Returns the one manager of a log, because each manager initialises a client of its own. */
+  private CreateOnlyCheckpointFileManager managerOf(Path log, Configuration conf) throws IOException {
+    CreateOnlyCheckpointFileManager known = (CreateOnlyCheckpointFileManager) managers.get(log);
+    if (known == null) {
+      known = new CreateOnlyCheckpointFileManager(log, conf);
+      managers.put(log, known);
+    }
+    return known;
   }
 
   /**

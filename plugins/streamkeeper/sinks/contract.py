@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from streamkeeper.errors import OperationRefused, OutputLost
+from streamkeeper.errors import OperationRefused, OutputLost, OutputOutOfReach, StoreUnavailable
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.protocol.output_history import OutputRecord
@@ -60,6 +61,15 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the checkpoint of ``version`` has a batch of its own. The output's content of that version then belongs
     to this query.
     """
+
+
+@contextmanager
+def reaching_output() -> Iterator[None]:
+    """Raise OutputOutOfReach if a call of an output raises StoreUnavailable."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise OutputOutOfReach(error.message, hint=error.hint) from error.__cause__
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):

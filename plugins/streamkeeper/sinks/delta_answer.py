@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import NotFound, StoreUnavailable
 from streamkeeper.locations import storage_location
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
-from streamkeeper.sinks.delta_record import SHADOWS, DeltaLogFiles, DeltaRecord, content_after, read_record, retried
+from streamkeeper.sinks.delta_record import SHADOWS, DeltaLogFiles, DeltaRecord, read_record, retried
+
+_AT_ONCE = 8
+"""How many files are looked for at once."""
+_FEW = 500
+"""Up to how many files are looked for one by one. For more, the whole table is listed."""
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
@@ -52,33 +60,54 @@ def _as_output_record(path: str, where: str, found: DeltaRecord | None) -> Outpu
 def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
     """Return why the table cannot be set back to ``version``'s batches up to ``batch``; empty if it can."""
     try:
-        commit = content_after(tree_at(sink.output), version, batch)
-        if commit is None:
-            return f"the log of table {sink.output} does not contain batch {batch} of {version} (any more)"
-        return look_back(sink.output, commit)[0]
+        found = look_back(sink.output, version, batch)
     except (OSError, StoreUnavailable) as error:
         return f"{sink.output} cannot be read: {_reason(error)}"
+    return found.why
 
 
-def look_back(path: str, commit: int) -> tuple[str, int]:
-    """Return why a table cannot be set back to its content after a commit, as a sentence, and the newest commit that
-    was examined; an empty sentence if it can. Raises the same errors as ``read_record``.
+class EarlierContent(NamedTuple):
+    """An earlier content of a table."""
+
+    commit: int | None
+    """The newest commit with this content; None if the log has none (any more)."""
+    why: str
+    """Why the table cannot be set back to the content, as a sentence; empty if it can."""
+    checked: int
+    """The newest commit that was examined."""
+
+
+def look_back(path: str, version: str, batch: int | None) -> EarlierContent:
+    """Find the content of a table with a version's batches up to ``batch``; None for the version's newest batch.
+
+    Raises the same errors as ``read_record``.
     """
-    return retried(lambda: _look_back(path, commit))
+    return retried(lambda: _look_back(path, version, batch))
 
 
-def _look_back(path: str, commit: int) -> tuple[str, int]:
+def _look_back(path: str, version: str, batch: int | None) -> EarlierContent:
     table = tree_at(path)
     log = DeltaLogFiles.listed(table)
+    commit = log.content_after(version, batch)
+    if commit is None:
+        which = "a batch" if batch is None else f"batch {batch}"
+        return EarlierContent(None, f"the log of table {path} does not contain {which} of {version} (any more)", -1)
     if foreign := log.foreign_changes(commit):
         commits = ", ".join(map(str, foreign[:3])) + (" and others" if len(foreign) > 3 else "")
         told = f"others changed rows of table {path} since then (commits {commits}): their changes would be lost"
-        return told, log.newest
-    removed = log.removed_files(commit)
-    present = table.look().files if removed else {}
-    missing = [name for name in removed if unquote(name) not in present]
+        return EarlierContent(commit, told, log.newest)
+    missing = _missing(table, [unquote(name) for name in log.removed_files(commit)])
     told = f"table {path} no longer has {len(missing)} files of that time: VACUUM deleted them" if missing else ""
-    return told, log.newest
+    return EarlierContent(commit, told, log.newest)
+
+
+def _missing(table: Tree, names: list[str]) -> list[str]:
+    """Return the files that a table no longer has."""
+    if len(names) > _FEW and not isinstance(table, LocalTree):
+        present = table.look().files
+        return [name for name in names if name not in present]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [name for name, there in zip(names, pool.map(table.has, names), strict=True) if not there]
 
 
 def read_fences(place: str) -> list[Fence]:
@@ -108,7 +137,7 @@ def read_fences(place: str) -> list[Fence]:
 
 def _shadows(path: str) -> list[tuple[str, DeltaRecord | None]]:
     """Return each version that has a folder for a shadow table, and the record in it; None without a table."""
-    names = [name.rstrip("/") for name in tree_at(path).names(SHADOWS)]
+    names = tree_at(f"{path}/{SHADOWS}").folders("")
     return [(name, _shadow_record(path, name)) for name in names if is_version_name(name)]
 
 
@@ -123,14 +152,21 @@ def remove_shadow(path: str, version: str) -> None:
     """Remove a version's shadow table below the table ``path``. A removal that was interrupted can be repeated."""
     shadow = tree_at(f"{path}/{SHADOWS}/{version}")
     # Without its beginning a log is incomplete, so that nobody takes half of a table for a table.
-    shadow.delete(DeltaLogFiles.listed(shadow).beginning)
-    shadow.empty()
-    tree_at(f"{path}/{SHADOWS}").drop_empty_folders()
+    _delete(shadow, DeltaLogFiles.listed(shadow).beginning)
+    _delete(shadow, shadow.fresh().look().files)
+    shadow.drop_empty_folders()
+    if not (shadows := tree_at(f"{path}/{SHADOWS}")).names(""):
+        shadows.drop_empty_folders()
+
+
+def _delete(tree: Tree, paths: Iterable[str]) -> None:
+    for path, why in tree.delete(paths).items():
+        raise StoreUnavailable(f"{tree.where(path)} cannot be removed: {why}", hint="check the rights on the table")
 
 
 def is_delta_table(table: Tree) -> bool:
     """Whether a folder has the log of a Delta table."""
-    return DeltaLogFiles.from_checkpoint(table).exists
+    return retried(lambda: DeltaLogFiles.from_checkpoint(table)).exists
 
 
 def _reason(error: Exception) -> str:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import TypeVar
 
 from streamkeeper.checkpoints.trees import LocalTree, Tree
@@ -37,6 +37,8 @@ _PREFIX = "streamkeeper"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.([0-9a-f-]{36}))?\.(?:parquet|json)")
 _LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+_AT_ONCE = 16
+"""How many commits are read at once from a server."""
 _ATTEMPTS = 4
 _PAUSE_S = 0.1
 
@@ -150,18 +152,21 @@ class RecordReader:
                 return False
             with suppress(FileNotFoundError):
                 while True:
-                    self._transactions |= _in_lines(self._table.read(_commit_file(self._number + 1)))
-                    self._number += 1
-                    self._stamp = self._table.stamp(_commit_file(self._number))
+                    following = _commit_file(self._number + 1)
+                    stamp = self._table.stamp(following)
+                    self._transactions |= _in_lines(self._table.read(following))
+                    self._number, self._stamp = self._number + 1, stamp
             return True
         return False
 
     def _read_log(self) -> bool:
         """Read the log; False if there is none."""
+        self._stamp = None
         log = DeltaLogFiles.from_checkpoint(self._table)
         newest = log.commits.get(log.newest)
-        self._number, self._stamp = log.newest, self._table.stamp(newest) if newest is not None else None
+        stamp = self._table.stamp(newest) if newest is not None else None
         self._transactions = log.transactions()
+        self._number, self._stamp = log.newest, stamp
         return log.exists
 
 
@@ -196,6 +201,8 @@ class DeltaLogFiles:
     """Number of a commit -> its file."""
     checkpoints: Sequence[tuple[int, tuple[str, ...]]]
     """The complete checkpoints of the log, the newest first: their commits and their files."""
+    _contents: dict[int, bytes] = field(default_factory=dict)
+    """The content of the commits that were read."""
 
     @classmethod
     def listed(cls, table: Tree) -> DeltaLogFiles:
@@ -271,8 +278,7 @@ class DeltaLogFiles:
             return _in_lines(self.table.read(name))
         import pyarrow.parquet as pq
 
-        content = self.table.where(name) if isinstance(self.table, LocalTree) else BytesIO(self.table.read(name))
-        with pq.ParquetFile(content) as file:
+        with self.table.open(name) as content, pq.ParquetFile(content) as file:
             if "txn" not in file.schema_arrow.names:
                 return {}
             rows: Iterable[Mapping[str, object] | None] = file.read(columns=["txn"])["txn"].to_pylist()
@@ -280,7 +286,7 @@ class DeltaLogFiles:
 
     def transactions_in(self, commit: int) -> dict[str, int]:
         """Return the application transactions of one commit."""
-        return _in_lines(self.table.read(self.commits[commit]))
+        return _in_lines(self._content(commit))
 
     def content_after(self, version: str, batch: int | None) -> int | None:
         """Return a commit as the function of this name does."""
@@ -312,7 +318,20 @@ class DeltaLogFiles:
         return sorted(removed)
 
     def _lines(self, commit: int) -> list[bytes]:
-        return self.table.read(self.commits[commit]).splitlines()
+        return self._content(commit).splitlines()
+
+    def _content(self, commit: int) -> bytes:
+        """Return the content of a commit. On a server, the commits before it are read at the same time, because most
+        callers go back in the log.
+        """
+        if commit not in self._contents:
+            ahead = 1 if isinstance(self.table, LocalTree) else _AT_ONCE
+            back = range(commit, commit - ahead, -1)
+            wanted = [number for number in back if number in self.commits and number not in self._contents]
+            with ThreadPoolExecutor(len(wanted)) as pool:
+                found = pool.map(self.table.read, [self.commits[number] for number in wanted])
+                self._contents.update(zip(wanted, found, strict=True))
+        return self._contents[commit]
 
 
 def _commit_file(number: int) -> str:

@@ -210,13 +210,13 @@ class DeltaWriter(SinkWriter):
 
     def _earlier(self, table: DeltaTable, version: str, last: int | None) -> Content:
         """Return the content of the table with a version's batches up to ``last``. Raises OutputUnfit if it is gone."""
-        commit = content_after(tree_at(self._path), version, last)
-        why, checked = ("its log no longer contains them", -1) if commit is None else look_back(self._path, commit)
-        if commit is not None and not why:
+        found = look_back(self._path, version, last)
+        why = found.why
+        if found.commit is not None and not why:
             try:
-                return Content(table, table.at(commit), checked=checked)
+                return Content(table, table.at(found.commit), checked=found.checked)
             except Exception as error:
-                why = f"Delta cannot read commit {commit}: {' '.join(str(error).split()[:40])}"
+                why = f"Delta cannot read commit {found.commit}: {' '.join(str(error).split()[:40])}"
         batches = f"the batches of {version}" + ("" if last is None else f" up to {last}")
         raise OutputUnfit(
             f"table {self._path} cannot be set back to {batches}: {why}",
@@ -360,7 +360,7 @@ class DeltaWriter(SinkWriter):
     def discard(self) -> None:
         """Remove the table of this shadow version, unless the version has been current."""
         current = read_record(tree_at(self._sink.path))
-        if not self._in_shadow or not tree_at(self._path).names(""):
+        if not self._in_shadow or next(tree_at(self._path).stamps(), None) is None:
             return
         if current is not None and (
             current.writer is None or self._me.version in {*current.ended, current.writer.version}

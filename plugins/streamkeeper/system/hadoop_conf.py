@@ -32,7 +32,7 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
         )
     if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
         raise Unsupported(
-            f"hdfs://{authority}: HADOOP_CONF_DIR requires Kerberos, which is not supported for checkpoints",
+            f"hdfs://{authority}: HADOOP_CONF_DIR requires Kerberos, which is not supported",
             hint="use a cluster with simple authentication, S3 or a local directory",
         )
     if conf.get("dfs.http.policy", "").upper() == "HTTPS_ONLY":

@@ -14,6 +14,7 @@ from streamkeeper.model.settings.spark_confs import meant_key
 _ELSEWHERE = "executors would run where the end of the driver's processes cannot be proven"
 _STATE_FORMAT = "every checkpoint version is written in the state format that its record names"
 _FILES = "the installation decides how a checkpoint's files are written"
+_COMMITS = "the installation decides how the commits of a Delta table are created"
 _PYTHON = "Python workers run the interpreter that the release was made with"
 _NO_LOGIN = "Spark's UI has no login: it shows settings, plans and thread dumps, and can kill jobs"
 
@@ -27,6 +28,10 @@ _REFUSED = {
     "spark.hadoop.fs.default.name": _FILES,
     "spark.hadoop.fs.file.impl": _FILES,
     "spark.hadoop.fs.AbstractFileSystem.file.impl": _FILES,
+    "spark.delta.logStore.class": _COMMITS,
+    "spark.delta.logStore.file.impl": _COMMITS,
+    "spark.delta.logStore.hdfs.impl": _COMMITS,
+    "spark.delta.logStore.s3a.impl": _COMMITS,
     "spark.sql.execution.pyspark.python": _PYTHON,
     "spark.sql.streaming.join.stateFormatV4.enabled": _STATE_FORMAT,
     "spark.sql.streaming.stateStore.checkpointFormatVersion": _STATE_FORMAT,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from msgspec import structs
 
 from streamkeeper.errors import StreamkeeperError
+from streamkeeper.locations import scheme_of
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.redaction import redact
@@ -15,6 +14,9 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sinks.output_lookup import ask_output
+
+_OF_FILES = ("", "file", "s3", "s3a", "hdfs")
+"""URL schemes of outputs that are read with the credentials of this process."""
 
 
 def takes_again(kind: str) -> str:
@@ -34,8 +36,8 @@ def ask(
     """
     content = state.releases[release].content
     try:
-        # A database needs its password; a directory needs a secret only if its path is masked.
-        of_database = capabilities_of(sink.kind).one_place and not os.path.isabs(sink.output)
+        # A database needs its password; files need a secret only if their path is masked.
+        of_database = capabilities_of(sink.kind).one_place and scheme_of(sink.output) not in _OF_FILES
         asked = of_database or MASK in sink.output
         secrets = resolve(find_references(content.params, content.conf), installation.resolvers) if asked else {}
     except StreamkeeperError as error:
