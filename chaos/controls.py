@@ -121,7 +121,7 @@ class Control:
         self.deploy(shape=1)
         new = self.output / "copies" / "v0002"
         with suppress(TimeoutError):  # a log that ends, and rows that never come, are the damage
-            wait_for("a compacted log", lambda: (newest_batch(new) or 0) > COMPACTED_AT, timeout_s=60)
+            wait_for("a compacted log", lambda: (newest_batch(str(new)) or 0) > COMPACTED_AT, timeout_s=60)
         self.bed.stop_producer()
         with suppress(TimeoutError):
             self._catch_up(("copies",))

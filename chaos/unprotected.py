@@ -188,7 +188,7 @@ def without_directories() -> None:
     def begin(self: FileWriter, sink: FileSink, context: SinkContext) -> None:
         """Write to the directory of the first version, as if it were the whole output."""
         real(self, sink, context)
-        self._target = self._root / "v0001"
+        self._target = f"{self._root}/v0001"
 
     def claim(self: FileWriter, owner: str, before: EpochFile | None) -> EpochFile:
         """Direct readers to that directory."""

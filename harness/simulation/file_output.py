@@ -7,16 +7,15 @@ The name of each output file lists the rows of its batch.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from harness.simulation.file_log import compacts, entry_name, whole_log
 from harness.simulation.input import told
 from streamkeeper.checkpoints.log_codec import LogNames, log_names, sink_entry_content
 from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.records.output_segments import OutputSegment
+from streamkeeper.sinks.file_locations import folder_at
 from streamkeeper.sinks.file_serving import newest_epoch
 from streamkeeper.sinks.sink_log import SINK_LOG, listed_files
 
@@ -27,71 +26,11 @@ if TYPE_CHECKING:
 PLACE = "/simulated/output"
 
 
-def disk_of(world_of: Callable[[], World]) -> dict[str, Any]:
-    """Return the replacements of ``Path``, ``os``, ``shutil`` and ``create_whole`` that use the simulated disk.
-
-    ``world_of``: returns the world that is running.
-    """
-
-    class MemoryPath(PurePosixPath):
-        def is_dir(self) -> bool:
-            world_of().scheduler.seam()
-            return world_of().files.is_folder(str(self))
-
-        def is_file(self) -> bool:
-            world_of().scheduler.seam()
-            return world_of().files.get(str(self)) is not None
-
-        def iterdir(self) -> Iterator[MemoryPath]:
-            return (self / name for name in Os.listdir(self))
-
-        def glob(self, pattern: str) -> Iterator[MemoryPath]:
-            return (each for each in self.iterdir() if each.match(pattern)) if self.is_dir() else iter(())
-
-        def read_bytes(self) -> bytes:
-            world_of().scheduler.seam()
-            found = world_of().files.get(str(self))
-            if found is None:
-                raise FileNotFoundError(2, os.strerror(2), str(self))
-            return found[0]
-
-    class Os:
-        path = os.path
-
-        @staticmethod
-        def listdir(folder: MemoryPath) -> list[str]:
-            world_of().scheduler.seam()
-            if not world_of().files.is_folder(str(folder)):
-                raise FileNotFoundError(2, os.strerror(2), str(folder))
-            return [name.rstrip("/") for name in world_of().files.names(str(folder))]
-
-    class Shutil:
-        @staticmethod
-        def rmtree(folder: MemoryPath) -> None:
-            files = world_of().files
-            for path in files.below(str(folder)):
-                world_of().scheduler.seam()
-                if files.get(f"{folder}/{path}") is not None:
-                    files.remove(f"{folder}/{path}")
-            files.drop_empty_folders(str(folder))
-
-    def create_whole(file: MemoryPath, data: bytes) -> bool:
-        world_of().scheduler.seam()
-        try:
-            world_of().files.create(str(file), data)
-        except FileExistsError:
-            return False
-        world_of().scheduler.seam()
-        return True
-
-    return {"Path": MemoryPath, "os": Os, "shutil": Shutil, "create_whole": create_whole}
-
-
 class SparkFileSink:
     """The simulation of Spark's ``FileStreamSink`` for one directory, which runs in the JVM."""
 
-    def __init__(self, world: World, session: Session | None, directory: PurePosixPath) -> None:
-        self._world, self._session, self._directory = world, session, str(directory)
+    def __init__(self, world: World, session: Session | None, directory: str) -> None:
+        self._world, self._session, self._directory = world, session, directory
 
     def addBatch(self, number: int, rows: Sequence[int]) -> None:  # noqa: N802
         """Write the files of a batch and list them in the sink's log, unless the batch is listed already; the call runs
@@ -137,24 +76,26 @@ class SparkFileSink:
         return log_names(self._world.files.names(f"{self._directory}/{SINK_LOG}"))
 
 
-def rows_of(root: Any, spans: Iterable[OutputSegment]) -> list[int]:
+def rows_of(root: str, spans: Iterable[OutputSegment]) -> list[int]:
     """Return the rows of several segments of the output, as readers see them; raises IncompleteLog."""
     rows: list[int] = []
     for span in spans:
-        directory = root / span.version
-        if (directory / SINK_LOG).is_dir():
-            entries = log_names(each.name for each in (directory / SINK_LOG).iterdir())
+        directory = f"{root}/{span.version}"
+        names = folder_at(directory, SINK_LOG).names("")
+        if names:
+            entries = log_names(names)
             # The real reader leaves a whole log to Spark.
             whole = span.last is None or entries.newest <= span.last
             if whole:
                 list(whole_log(entries, entries.newest))
             for file in listed_files(directory, last=None if whole else span.last):
-                rows += map(int, filter(None, file.name.split("-")[1].split("_")))
+                name = file.rpartition("/")[2]
+                rows += map(int, filter(None, name.split("-")[1].split("_")))
     return rows
 
 
-def rows_seen(root: Any) -> list[int]:
-    """Return the rows that readers of an output's directory see at present, in order; raises IncompleteLog."""
+def rows_seen(root: str) -> list[int]:
+    """Return the rows that readers of an output see at present, in order; raises IncompleteLog."""
     claim = newest_epoch(root)
     return rows_of(root, claim.segments) if claim is not None else []
 

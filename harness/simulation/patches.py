@@ -56,7 +56,7 @@ from streamkeeper.operations.jobs import downstream, input_access, journal_entri
 from streamkeeper.registry import driver_control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor, yarn_application
-from streamkeeper.sinks import file, file_answer, file_schemas, file_serving, sink_log, table
+from streamkeeper.sinks import file, table
 from streamkeeper.snapshots import capture
 from streamkeeper.system import clock, crash_points
 
@@ -348,11 +348,6 @@ def _place_driver(put: Put, stage: _Stage) -> None:
 
 def _place_files(put: Put, stage: _Stage) -> None:
     """Make ``FileSink`` write to the simulated disk, with a simulation of Spark's file sink."""
-    for name, value in file_output.disk_of(lambda: stage.world).items():
-        for module in (file, file_answer, file_schemas, file_serving, sink_log):
-            if name in vars(module):
-                put(module, name, value)
-    put(sink_log, "LocalTree", lambda root: stage.world.tree_at(str(root)))
     put(file, "_spark_sink", lambda batch, to, _: file_output.SparkFileSink(stage.world, batch.sparkSession, to))
     put(file, "read_segments", lambda _, root, spans, *given, **named: file_output.rows_of(root, spans))
     put(file, "compare_frames", file_output.compare_rows)

@@ -41,7 +41,6 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
-from streamkeeper.sinks.file_serving import local_directory
 
 _DAMAGED = ("offsets", "commits", "sources/0", "state/0/0")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -195,8 +194,9 @@ class World:
         roots = [root for started in self.supervisors.values() for root in started]
         return [each for root in roots for each in root.tree() if each.alive]
 
-    def tree_at(self, location: str, *, lasting: bool = True) -> Tree:
-        """Return the in-memory tree at a location."""
+    def tree_at(self, location: str, *, lasting: bool = True, private: bool = True) -> Tree:
+        """Return the in-memory tree at a location. Its files have no modes, so ``private`` has no effect."""
+        del private
         return self._storages.tree_at(location, lasting=lasting)
 
     def is_running(self, instance: str) -> bool:
@@ -368,7 +368,7 @@ class World:
         """Return the rows that readers of files see; None if the files cannot be read."""
         try:
             with self.scheduler.in_no_time():
-                return file_output.rows_seen(local_directory(file_output.PLACE))
+                return file_output.rows_seen(file_output.PLACE)
         except (IncompleteLog, StreamkeeperError):
             return None
 

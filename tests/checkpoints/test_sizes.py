@@ -89,7 +89,7 @@ def test_a_sink_log_with_a_huge_batch_number_has_gaps(tmp_path: Path) -> None:
     """A sink log with a huge batch number is reported to have gaps, without generating all expected names."""
     write(tmp_path / SINK_LOG, {"0": "v1\n", str(HUGE): "v1\n"})
     with little(), pytest.raises(Exception, match="it has gaps"):
-        listed_files(tmp_path, last=HUGE)
+        listed_files(str(tmp_path), last=HUGE)
 
 
 @given(there=st.sets(st.integers(-5, 40)), start=st.integers(-5, 40), end=st.integers(-5, 300))

@@ -32,7 +32,7 @@ def test_a_query_writing_to_a_server_table_may_run_on_a_cluster() -> None:
     ("kind", "output", "why"),
     [
         ("table", "sqlite:////w.db#totals", "a file of one machine"),
-        ("file", "/out", "a different one on each machine"),
+        ("file", "/out", "a different one on each node"),
         ("foreach", "jobs.audit", "outlives its driver"),
         ("lake", "s3a://bucket/table", "outlives its driver"),
     ],

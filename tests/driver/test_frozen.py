@@ -127,7 +127,7 @@ def test_a_frozen_writer_wakes_up_and_writes_nothing(house: DriverHouse, what: s
     assert house.totals() == {"a": (1, 1, 1)}
     with sqlite3.connect(house.warehouse) as connection:
         assert connection.execute("SELECT count(*) FROM sales_totals__staged").fetchone() == (0,)
-    assert newest_batch(house.output / "v0001") == 0
+    assert newest_batch(f"{house.output}/v0001") == 0
     assert len(written(house)) == 1
 
 
@@ -138,5 +138,5 @@ def test_without_fence_and_journal_check_the_woken_writer_writes(house: DriverHo
     house.program = UNFENCED
     freeze_and_wake(house, "both")
     wait_for("the damage to the table", lambda: house.totals() == house.oracle())
-    wait_for("the damage to the files", lambda: newest_batch(house.output / "v0001") == 1)
+    wait_for("the damage to the files", lambda: newest_batch(f"{house.output}/v0001") == 1)
     assert len(written(house)) == 2

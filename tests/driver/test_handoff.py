@@ -69,7 +69,9 @@ def events_of(house: DriverHouse) -> list[str]:
     """Return the event ids in the serving output, with duplicates."""
     import pyarrow.parquet as pq
 
-    return sorted(value.as_py() for file in serving_files(house.output) for value in pq.read_table(file)["event_id"])
+    return sorted(
+        value.as_py() for file in serving_files(str(house.output)) for value in pq.read_table(file)["event_id"]
+    )
 
 
 def written(house: DriverHouse) -> list[str]:

@@ -151,11 +151,11 @@ def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
         first = house.launch("first", params=params)
         house.wait_state("first", DriverState.STANDBY)
         house.go("first", first, "copy")
-        wait_for("some batches", lambda: (newest_batch(house.output / "v0001") or 0) >= 3)
+        wait_for("some batches", lambda: (newest_batch(f"{house.output}/v0001") or 0) >= 3)
         house.send("first", first, CommandKind.DRAIN)
         assert house.wait_exit(first) == ExitCode.DRAINED
         checkpoint = tmp_path / "checkpoints/event_copy/copy/v0001"
-        drained_at = newest_batch(house.output / "v0001")
+        drained_at = newest_batch(f"{house.output}/v0001")
         assert drained_at == last_committed(LocalTree(checkpoint))
         assert drained_at < 39
         drained = house.wait_state("first", DriverState.DRAINED)
@@ -163,7 +163,7 @@ def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
         second = house.launch("second", params=params)
         house.wait_state("second", DriverState.STANDBY)
         house.go("second", second, "copy")
-        wait_for("every event", lambda: newest_batch(house.output / "v0001") == 39, 120)
+        wait_for("every event", lambda: newest_batch(f"{house.output}/v0001") == 39, 120)
         assert sorted(event_ids(house.output / "v0001")) == sorted(f"f{n}e0" for n in range(1, 41))
     finally:
         house.close()

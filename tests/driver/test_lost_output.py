@@ -65,7 +65,7 @@ class Place:
         writer.raise_fence()
         writer.close()
         if self.kind == "file":
-            begin_log(self.files / "v0001", batch)
+            begin_log(f"{self.files}/v0001", batch)
             return
         with sqlite3.connect(self.database) as connection:
             connection.execute("CREATE TABLE IF NOT EXISTS totals (customer TEXT PRIMARY KEY)")
@@ -263,7 +263,7 @@ def test_an_unmarked_shadow_of_an_older_version_is_continued(tmp_path: Path) -> 
     claim = shadow_claim("sales", "i", 2, place.query, "v0001")
     tree, state, history = LocalTree(place.checkpoint), JobState(job="sales"), OutputHistory(version="v0001")
     open_writer(place.query, claim, tree, state, history).close()
-    assert is_shadow(place.files, "v0001")
+    assert is_shadow(str(place.files), "v0001")
     drop_row(place)
     shutil.rmtree(place.checkpoint)
     with pytest.raises(InvalidInput, match="has files that Streamkeeper did not write"):

@@ -201,8 +201,9 @@ class Registered:
 
     def write_files(self, batch: int, *, version: str = "v0001") -> None:
         """Record in the sink log of the output files that they contain this batch."""
-        continue_log(self.output / version, batch)
-        create_epoch(self.output, EpochFile(epoch=1, owner=f"{JOB}/{QUERY}", version="v0001", file_format="parquet"))
+        continue_log(f"{self.output}/{version}", batch)
+        claim = EpochFile(epoch=1, owner=f"{JOB}/{QUERY}", version="v0001", file_format="parquet")
+        create_epoch(str(self.output), claim)
 
     def commit(self, batch: int) -> None:
         """Plan and commit one more batch."""

@@ -15,7 +15,6 @@ from harness.simulation.spark import Frame
 from harness.simulation.world import World
 from streamkeeper.errors import NotFound
 from streamkeeper.sinks.contract import Sink, SinkContext
-from streamkeeper.sinks.file_serving import local_directory
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from tests.contracts.sink_contract import FIRST, LATE, SECOND, SinkContract
 
@@ -40,7 +39,7 @@ class Place:
 
     def rows(self) -> list[tuple[str, int]]:
         if self._world.kind is OutputKind.FILES:
-            seen = file_output.rows_seen(local_directory(self.where))
+            seen = file_output.rows_seen(self.where)
             return [row for row, number in ROWS.items() for each in seen if each == number]
         return [row for row, number in ROWS.items() for _ in self._world.output.batches.get(number, [])]
 
@@ -152,7 +151,7 @@ def test_the_reader_of_files_refuses_a_log_with_a_gap_as_spark_does(files: World
     session: Any = None
     for number in range(13 if missing == "9.compact" else 6):
         writer.write(Frame(session, [number]), number)
-    root = local_directory(file_output.PLACE)
+    root = file_output.PLACE
     assert file_output.rows_seen(root) == list(range(13 if missing == "9.compact" else 6))
     files.files.remove(f"{root}/v0001/_spark_metadata/{missing}")
     with pytest.raises(IncompleteLog):

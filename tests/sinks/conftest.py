@@ -11,7 +11,7 @@ import pytest
 
 from harness.postgres_server import new_database
 from harness.s3_server import S3Server
-from streamkeeper.jvm.create_only import s3a_conf
+from streamkeeper.jvm.create_only import MANAGER, create_only, s3a_conf
 from streamkeeper.jvm.delta_commits import commit_create_only
 from streamkeeper.registry.environments import installed_jars
 from tests.servers import skip_without_s3a
@@ -42,11 +42,11 @@ def delta_spark(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture
-def delta_spark_on_s3(delta_spark: SparkSession, s3_server: S3Server) -> SparkSession:
-    """A Spark session whose JVM has Delta's and s3a's jars, and reaches the S3 server as a driver does."""
+def spark_on_s3(spark: SparkSession, s3_server: S3Server) -> SparkSession:
+    """A Spark session whose JVM has s3a's jars, and reaches the S3 server as a driver does."""
     skip_without_s3a()
-    jvm: Any = delta_spark._jvm
-    context: Any = delta_spark.sparkContext
+    jvm: Any = spark._jvm
+    context: Any = spark.sparkContext
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for jar in installed_jars("", "s3a://any/place"):
         loader.addURL(jvm.java.io.File(jar).toURI().toURL())
@@ -57,5 +57,20 @@ def delta_spark_on_s3(delta_spark: SparkSession, s3_server: S3Server) -> SparkSe
     }
     for name, value in (s3a_conf(environment) | keys).items():
         context._jsc.hadoopConfiguration().set(name.removeprefix("spark.hadoop."), value)
-    commit_create_only(delta_spark, "s3a")
-    return delta_spark
+    return spark
+
+
+@pytest.fixture
+def delta_spark_on_s3(delta_spark: SparkSession, spark_on_s3: SparkSession) -> SparkSession:
+    """The same session, which has Delta's jars as well and creates each commit of a table once."""
+    commit_create_only(spark_on_s3, "s3a")
+    return spark_on_s3
+
+
+@pytest.fixture
+def files_spark_on_s3(spark_on_s3: SparkSession) -> Iterator[SparkSession]:
+    """The same session, which creates each entry of a sink log once, until the test has ended."""
+    context: Any = spark_on_s3.sparkContext
+    create_only(spark_on_s3)
+    yield spark_on_s3
+    context._jsc.hadoopConfiguration().unset(MANAGER)

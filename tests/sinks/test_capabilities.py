@@ -12,6 +12,8 @@ from sqlalchemy import Engine, event
 
 from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, TableSink, read_serving
 from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.s3_tree import S3Tree
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
 from streamkeeper.sinks import delta_commit, file, file_serving
@@ -81,14 +83,14 @@ class Files(Batches):
 
     def rows(self) -> list[tuple[str | None, int]]:
         """Return the rows that the sink's log lists; none before the first batch."""
-        if not any(Path(self.where).glob("v*/_spark_metadata/*")):
+        if not any("/_spark_metadata/" in path for path in tree_at(self.where).look().files):
             return []
         rows = read_serving(self._spark, self.where).select("customer", "total").collect()
         return sorted(((row.customer, row.total) for row in rows), key=lambda row: row[0] or "~")
 
     def before_each_write(self, act: Callable[[], None]) -> None:
         """Call ``act`` before each write by Python, and before and after each write by Spark."""
-        before_each_file_write(self.root, act)
+        self.before_each_write_by_python(act)
         sink_of = file._spark_sink
 
         class Seen:
@@ -102,6 +104,9 @@ class Files(Batches):
 
         file._spark_sink = lambda *args: Seen(sink_of(*args))
 
+    def before_each_write_by_python(self, act: Callable[[], None]) -> None:
+        before_each_file_write(self.root, act)
+
 
 class PartitionedFiles(Files):
     """A file output with one folder for each customer."""
@@ -109,6 +114,20 @@ class PartitionedFiles(Files):
     def __init__(self, root: Path, spark: SparkSession) -> None:
         super().__init__(root, spark)
         self.sink = FileSink(self.where, partition_by=["customer"])
+
+
+class FilesOnS3(Files):
+    """Files in a bucket."""
+
+    def __init__(self, root: Path, spark: SparkSession, bucket: str, **sink: Any) -> None:
+        super().__init__(root, spark)
+        self.where = f"{bucket}/out"
+        self.sink = FileSink(self.where, **sink)
+        self.elsewhere = FileSink(f"{bucket}/others")
+
+    def before_each_write_by_python(self, act: Callable[[], None]) -> None:
+        for name in ("create", "delete"):
+            before_each_call(S3Tree, name, act)
 
 
 class Delta(Batches):
@@ -146,6 +165,17 @@ class Delta(Batches):
         around(delta_commit.DeltaTable, "commit")
         around(DeltaWriter, "_save")
         around(DeltaWriter, "_merge")
+
+
+def before_each_call(owner: type[Any], name: str, act: Callable[[], None]) -> None:
+    """Make this process call ``act`` before each call of a method."""
+    do = getattr(owner, name)
+
+    def acting(*args: Any, **named: Any) -> Any:
+        act()
+        return do(*args, **named)
+
+    setattr(owner, name, acting)
 
 
 class DeltaOnS3(Delta):
@@ -217,6 +247,28 @@ class TestRowsOfFiles(SinkRowsContract):
     @pytest.fixture
     def place(self, tmp_path: Path, spark: SparkSession) -> PartitionedFiles:
         return PartitionedFiles(tmp_path, spark)
+
+
+@pytest.mark.storage
+@pytest.mark.s3
+class TestFilesOnS3(SinkContract, SinkKillContract):
+    """A file output in a bucket keeps the sink contracts."""
+
+    fewest_kills = 3
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, files_spark_on_s3: SparkSession, s3_url: str) -> FilesOnS3:
+        return FilesOnS3(tmp_path, files_spark_on_s3, s3_url.replace("s3:", "s3a:"))
+
+
+@pytest.mark.storage
+@pytest.mark.s3
+class TestRowsOfFilesOnS3(SinkRowsContract):
+    """A file output in a bucket with a partition column keeps the contract on rows."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, files_spark_on_s3: SparkSession, s3_url: str) -> FilesOnS3:
+        return FilesOnS3(tmp_path, files_spark_on_s3, s3_url.replace("s3:", "s3a:"), partition_by=["customer"])
 
 
 class TestDelta(SinkContract, SinkRowsContract):
@@ -405,13 +457,13 @@ def test_the_suite_sees_a_cutover_of_two_writes(
     the two writes, and the contract's test fails.
     """
 
-    def create_in_two(path: Path, data: bytes) -> bool:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        path.write_bytes(data)
+    def create_in_two(folder: LocalTree, name: str, content: bytes) -> bool:
+        folder.root.mkdir(parents=True, exist_ok=True)
+        (folder.root / name).touch()
+        (folder.root / name).write_bytes(content)
         return True
 
-    monkeypatch.setattr(file_serving, "create_whole", create_in_two)
+    monkeypatch.setattr(file_serving, "create_once", create_in_two)
     with pytest.raises(StreamkeeperError):
         SinkKillContract().test_a_kill_during_a_cutover_leaves_one_output_complete(
             Files(tmp_path, spark), capabilities_of("file")

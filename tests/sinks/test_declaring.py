@@ -55,13 +55,19 @@ def test_a_table_requires_a_plain_name_and_a_key_of_distinct_columns(table: str,
         TableSink("sqlite:////tmp/x.db", table=table, key=key)
 
 
-def test_file_paths_are_local_and_absolute() -> None:
-    """Spellings of one local directory have one identity; other schemes, relative paths, unknown formats and partition
-    columns that are not a list are refused.
+def test_file_paths_are_absolute_or_urls_of_supported_storage() -> None:
+    """Spellings of one place have one identity; unsupported schemes, incomplete URLs, relative paths, unknown formats
+    and partition columns that are not a list are refused.
     """
     assert FileSink("file:///data/out/").describe() == FileSink("/data//out").describe()
-    with pytest.raises(Unsupported, match="s3a://"):
-        FileSink("s3a://bucket/out")
+    assert FileSink("s3://bucket/out/").describe() == FileSink("s3a://bucket/out").describe()
+    assert FileSink("hdfs://namenode:8020/out/").path == "hdfs://namenode:8020/out"
+    with pytest.raises(Unsupported, match="gs://"):
+        FileSink("gs://bucket/out")
+    with pytest.raises(InvalidInput, match="no bucket and prefix"):
+        FileSink("s3a://bucket")
+    with pytest.raises(InvalidInput, match="no NameNode and path"):
+        FileSink("hdfs://namenode:8020")
     with pytest.raises(InvalidInput, match="relative"):
         FileSink("out")
     with pytest.raises(Unsupported, match="avro"):

@@ -106,7 +106,7 @@ def test_the_fence_of_a_file_output_is_its_newest_claim(tmp_path: Path) -> None:
     assert found.versions == ("v0001", "v0002", "v0003")
 
 
-@pytest.mark.parametrize("place", ["s3a://bucket/out", "mysql://ada:hush@db.example/sales"])
+@pytest.mark.parametrize("place", ["gs://bucket/out", "mysql://ada:hush@db.example/sales"])
 def test_a_place_that_no_sink_supports_is_refused_with_the_supported_places(place: str) -> None:
     """A place that no kind of sink supports is refused by its scheme alone, because it may contain a password, with a
     hint at the supported places.
@@ -133,11 +133,14 @@ def test_a_place_supported_by_several_sink_kinds_is_read_by_each(
         sink="LakeSink",
         module=Lake.__name__,
         capabilities=SinkCapabilities(fences=True),
-        schemes=frozenset({"", "s3a"}),
+        schemes=frozenset({"", "abfss"}),
     )
     monkeypatch.setitem(KINDS, "lake", lake)
-    monkeypatch.setitem(sys.modules, Lake.__name__, Lake(held=[str(held), "s3a://bucket/out"]))
-    assert [fence.owner for place in (str(held), "s3a://bucket/out") for fence in read_fences(place)] == ["j/q", "j/q"]
+    monkeypatch.setitem(sys.modules, Lake.__name__, Lake(held=[str(held), "abfss://bucket/out"]))
+    assert [fence.owner for place in (str(held), "abfss://bucket/out") for fence in read_fences(place)] == [
+        "j/q",
+        "j/q",
+    ]
     with pytest.raises(
         NotFound, match="contains no epoch log of a FileSink; .* no Delta table of a DeltaSink; .* has no lake log"
     ):

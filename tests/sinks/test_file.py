@@ -108,7 +108,7 @@ def test_the_newest_batch_may_be_the_number_of_a_compacted_log_file(tmp_path: Pa
     log.mkdir()
     for name in ("8", "9.compact", ".10.0b3f.tmp", ".9.compact.crc"):
         (log / name).touch()
-    assert newest_batch(tmp_path) == 9
+    assert newest_batch(str(tmp_path)) == 9
 
 
 def test_another_installation_claims_no_epoch(spark: SparkSession, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_batches_without_a_schema_are_read_by_a_later_recorded_schema(
         before.setattr(file_module, "write_options", lambda _: {})
         before.setattr(file_module, "record_schema", lambda *_: None)
         writer_of(tmp_path, format=file_format).write(rows, 0)
-    assert read_schemas(tmp_path, "v0001") == []
+    assert read_schemas(str(tmp_path), "v0001") == []
     writer_of(tmp_path, epoch=2, format=file_format).write(rows, 1)
     found = read_serving(spark, str(tmp_path))
     assert as_told(found, rows.columns) == as_told(rows.union(rows), rows.columns)
@@ -267,14 +267,14 @@ def test_a_schema_is_recorded_once_and_removed_with_its_discarded_shadow(spark: 
     rows = spark.createDataFrame([(1, "a")], "n long, kind string")
     for epoch, batch in ((1, 0), (1, 0), (2, 1)):
         writer_of(tmp_path, epoch=epoch).write(rows, batch)
-    assert [(each.batch, each.epoch) for each in read_schemas(tmp_path, "v0001")] == [(0, 1)]
+    assert [(each.batch, each.epoch) for each in read_schemas(str(tmp_path), "v0001")] == [(0, 1)]
     writer_of(tmp_path, epoch=3).write(rows.drop("kind"), 2)
-    assert [(each.batch, each.epoch) for each in read_schemas(tmp_path, "v0001")] == [(0, 1), (2, 3)]
+    assert [(each.batch, each.epoch) for each in read_schemas(str(tmp_path), "v0001")] == [(0, 1), (2, 3)]
     shadow = writer_of(tmp_path, "v0002", 4, role=WriterRole.SHADOW)
     shadow.write(rows, 0)
-    assert len(read_schemas(tmp_path, "v0002")) == 1
+    assert len(read_schemas(str(tmp_path), "v0002")) == 1
     shadow.discard()
-    assert read_schemas(tmp_path, "v0002") == []
+    assert read_schemas(str(tmp_path), "v0002") == []
 
 
 def test_a_changed_watermark_delay_records_no_new_schema(spark: SparkSession, tmp_path: Path) -> None:
@@ -284,4 +284,4 @@ def test_a_changed_watermark_delay_records_no_new_schema(spark: SparkSession, tm
     )
     write("1 minute", 0)
     write("2 minutes", 1)
-    assert len(read_schemas(tmp_path, "v0001")) == 1
+    assert len(read_schemas(str(tmp_path), "v0001")) == 1

@@ -196,7 +196,7 @@ def test_readers_see_a_shadow_only_from_the_cutover_until_a_rollback(output: Out
     output.write(shadow, 0, "n1", "n2")
     assert shadow.last_batch() == 0
     assert output.ids == ["e1", "e2"]
-    newest = newest_epoch(output.root)
+    newest = newest_epoch(str(output.root))
     assert newest is not None
     assert newest.epoch == 1
     second = output.writer("v0002", 3, OutputSegment("v0002"))
@@ -252,7 +252,7 @@ def test_an_epoch_file_without_a_serving_list_means_only_its_version(output: Out
         "v0002", 3, OutputSegment("v0000"), OutputSegment("v0001", last=1), OutputSegment("v0002"), format="orc"
     )
     assert output.ids == ["e1", "e2"]
-    newest = newest_epoch(output.root)
+    newest = newest_epoch(str(output.root))
     assert newest is not None
     assert newest.all_formats == {"v0000": "json", "v0001": "parquet", "v0002": "orc"}
 
@@ -287,4 +287,4 @@ def test_a_bounded_version_whose_last_batch_was_compacted_away_is_refused(spark:
     with pytest.raises(InvalidInput, match=r"up to 1 from later ones: it was compacted at batch \d"):
         read_serving(spark, str(tmp_path))
     with pytest.raises(InvalidInput, match="compacted at batch"):
-        listed_files(tmp_path / "v0001", last=1)
+        listed_files(f"{tmp_path}/v0001", last=1)

@@ -14,6 +14,7 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.sinks import file_serving, table, versions_of_table
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.file_locations import is_internal
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.sinks.table import TableSink, TableWriter
 from tests.sinks.warehouse import Warehouse
@@ -156,7 +157,7 @@ def test_a_version_that_has_begun_keeps_its_directory_without_a_claim(tmp_path: 
     context = SinkContext(job="sales", query="copy", version="v0002", epoch=2, role=role, begun=True)
     writer = FileSink(str(tmp_path)).open(context)
     writer.raise_fence()
-    assert file_serving.is_shadow(tmp_path, "v0002") is shadow
+    assert file_serving.is_shadow(str(tmp_path), "v0002") is shadow
     writer.discard()
     assert (tmp_path / "v0002").exists() is not shadow
 
@@ -191,4 +192,4 @@ def test_an_output_inside_a_version_directory_of_another_output_conflicts(tmp_pa
     assert inside.find_conflict(serves=True) is None
     assert beside.find_conflict(serves=False) is None
     assert not ForeachBatch(print).overlaps(ForeachBatch(print))
-    assert file_serving.is_internal(Path("/a/_streamkeeper/epochs"), Path("/a"))
+    assert is_internal("/a/_streamkeeper/epochs", "/a")

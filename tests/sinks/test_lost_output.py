@@ -87,7 +87,10 @@ def test_an_older_copy_that_appears_during_a_write_is_reported_lost(
     """
     writer, spark_sink = file_writer(tmp_path / "out"), file._spark_sink
     if not checked:
-        any_number = lambda folder: max((int(each.name) for each in (folder / SINK_LOG).glob("[0-9]*")), default=None)  # noqa: E731
+
+        def any_number(folder: str) -> int | None:
+            return max((int(each.name) for each in Path(folder, SINK_LOG).glob("[0-9]*")), default=None)
+
         monkeypatch.setattr(file, "newest_batch", any_number)
     writer.raise_fence()
     writer.write(batch, 0)

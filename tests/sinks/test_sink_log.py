@@ -25,10 +25,10 @@ def entry(directory: Path, name: str) -> Path:
 def test_starting_a_log_at_a_batch_creates_empty_entries_up_to_it(tmp_path: Path) -> None:
     """Starting a log at a batch creates an empty entry for every batch up to it; a repeated start changes nothing."""
     for _ in range(2):
-        begin_log(tmp_path, 3)
+        begin_log(str(tmp_path), 3)
         assert sorted(file.name for file in (tmp_path / SINK_LOG).iterdir()) == ["0", "1", "2", "3"]
         assert {file.read_bytes() for file in (tmp_path / SINK_LOG).iterdir()} == {sink_entry_content()}
-    assert listed_files(tmp_path, last=None) == []
+    assert listed_files(str(tmp_path), last=None) == []
 
 
 def test_a_log_is_not_started_over_a_batch_that_has_written_files(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_log_is_not_started_over_a_batch_that_has_written_files(tmp_path: Path
     other = entry(tmp_path, "2")
     before = other.read_bytes()
     with pytest.raises(InvalidInput, match="2 already contains a batch"):
-        begin_log(tmp_path, 3)
+        begin_log(str(tmp_path), 3)
     assert other.read_bytes() == before
 
 
@@ -49,10 +49,10 @@ def test_a_log_is_continued_over_a_compaction_and_keeps_its_files(tmp_path: Path
     entry(tmp_path, "0")
     for last, compacted in ((8, set()), (12, {"9.compact"}), (23, {"9.compact", "19.compact"})):
         for _ in range(2):
-            continue_log(tmp_path, last)
+            continue_log(str(tmp_path), last)
         names = {file.name for file in (tmp_path / SINK_LOG).iterdir()}
         assert names == {str(number) for number in range(last + 1)} - {"9", "19"} | compacted
-        assert listed_files(tmp_path) == [tmp_path / "a.json"]
+        assert listed_files(str(tmp_path)) == [f"{tmp_path}/a.json"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_batch_after_a_gap_does_not_count(tmp_path: Path, names: list[str], ne
     """The newest batch of a log with a gap is the one before the gap, because Spark refuses to read such a log."""
     for name in names:
         entry(tmp_path, name)
-    assert newest_batch(tmp_path) == newest
+    assert newest_batch(str(tmp_path)) == newest
 
 
 def test_a_compacted_entry_in_a_filled_gap_excludes_later_batches(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_compacted_entry_in_a_filled_gap_excludes_later_batches(tmp_path: Path
     for name in ("0", "25"):
         entry(tmp_path, name)
     (tmp_path / SINK_LOG / "25").write_bytes((tmp_path / SINK_LOG / "25").read_bytes().replace(b"a.json", b"b.json"))
-    continue_log(tmp_path, 24)
-    assert newest_batch(tmp_path) == 25
-    assert listed_files(tmp_path, last=24) == [tmp_path / "a.json"]
-    assert listed_files(tmp_path) == [tmp_path / "a.json", tmp_path / "b.json"]
+    continue_log(str(tmp_path), 24)
+    assert newest_batch(str(tmp_path)) == 25
+    assert listed_files(str(tmp_path), last=24) == [f"{tmp_path}/a.json"]
+    assert listed_files(str(tmp_path)) == [f"{tmp_path}/a.json", f"{tmp_path}/b.json"]

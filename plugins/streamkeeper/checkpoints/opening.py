@@ -22,16 +22,16 @@ def open_tree(location: str) -> Tree:
     return tree
 
 
-def tree_at(location: str, *, lasting: bool = True) -> Tree:
+def tree_at(location: str, *, lasting: bool = True, private: bool = True) -> Tree:
     """Return the tree at a location. The location has the same forms as for ``open_tree``, but the tree need not exist.
 
-    ``lasting``: as in ``LocalTree``.
+    ``lasting`` and ``private``: as in ``LocalTree``.
     """
     if not location:
         raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)
     match scheme_of(location):
         case "" | "file":
-            return LocalTree(local_path("checkpoint", location), lasting=lasting)
+            return LocalTree(local_path("checkpoint", location), lasting=lasting, private=private)
         case "s3a" | "s3":
             from streamkeeper.checkpoints.s3_tree import S3Tree  # boto3 is slow to load and often not needed
 

@@ -23,9 +23,10 @@ import msgspec
 
 from streamkeeper.errors import CheckpointChanged, InvalidInput
 from streamkeeper.model.records.snapshot import Stamp
-from streamkeeper.system.private_files import make_folders, opener, sync_folder
+from streamkeeper.system.private_files import FOLDER, make_folders, opener, sync_folder
 
 PART_BYTES = 4 * 1024 * 1024
+_EVERYBODY = 0o777
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _INSIDE = re.compile(r"[^/\0]+(/[^/\0]+)*")
 _UPWARDS = frozenset({".", ".."})
@@ -187,17 +188,21 @@ class Tree(ABC):
 
 
 class LocalTree(Tree):
-    """A local directory, which may be missing. Files that this class writes are accessible only to their owner.
+    """A local directory, which may be missing.
 
     ``lasting``: sync each file to disk before it gets its final name. False is meant for scratch space, whose files may
     be lost in a power failure.
+    ``private``: give only their owner access to the files and folders that this object creates. Otherwise they get the
+    modes of the process's umask.
     """
 
     checksums = True
 
-    def __init__(self, root: Path, *, lasting: bool = True) -> None:
+    def __init__(self, root: Path, *, lasting: bool = True, private: bool = True) -> None:
         self.root = root
         self._lasting = lasting
+        self._opener = opener if private else None
+        self._folder_mode = FOLDER if private else _EVERYBODY
         self._root = str(root)
         self.url = root.absolute().as_uri()
         self.location = f"file:{root.absolute()}"
@@ -302,11 +307,11 @@ class LocalTree(Tree):
 
     def _begin(self, draft: str, folder: str) -> IO[bytes]:
         try:
-            return open(draft, "xb", opener=opener)
+            return open(draft, "xb", opener=self._opener)
         except (FileNotFoundError, NotADirectoryError):
             # Most files are created in existing folders.
-            make_folders(folder, lasting=self._lasting)
-            return open(draft, "xb", opener=opener)
+            make_folders(folder, lasting=self._lasting, mode=self._folder_mode)
+            return open(draft, "xb", opener=self._opener)
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
         """Delete files without following links to files or folders."""

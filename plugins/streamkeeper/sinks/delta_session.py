@@ -7,15 +7,13 @@ are planned, and with it the job's description. Both sessions share one JVM, so 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from streamkeeper.checkpoints.input_files import other_s3
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import scheme_of
+from streamkeeper.sinks.storage_access import must_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,18 +65,8 @@ class DeltaSession:
         """Raise InvalidInput if this JVM cannot write tables in the storage of a path."""
         scheme = scheme_of(path) or "file"
         context: Any = self.spark.sparkContext
-        if scheme != "file" and not self.jvm.org.apache.spark.SparkEnv.get().conf().contains(_LOG_STORE.format(scheme)):
-            raise InvalidInput(
-                f"table {path} is on {scheme}://, but the installation's checkpoints are not",
-                hint=f"set STREAMKEEPER_CHECKPOINTS to a place on {scheme}://, or write to a local directory",
-            )
-        hadoop = context._jsc.hadoopConfiguration()
-        endpoints = (f"fs.s3a.bucket.{urlsplit(path).netloc}.endpoint", "fs.s3a.endpoint")
-        confs = {f"spark.hadoop.{name}": found for name in endpoints if (found := hadoop.get(name))}
-        if why := other_s3(confs, os.environ).get(scheme):
-            raise InvalidInput(
-                f"table {path} cannot be read back: {why}", hint="remove the conf, and set AWS_ENDPOINT_URL"
-            )
+        prepared = self.jvm.org.apache.spark.SparkEnv.get().conf().contains(_LOG_STORE.format(scheme))
+        must_reach("table", path, context._jsc.hadoopConfiguration(), prepared=prepared)
 
     def log_of(self, path: str) -> Any:
         """Return Delta's ``DeltaLog`` of a path."""

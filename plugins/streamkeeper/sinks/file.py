@@ -5,19 +5,19 @@ immediately before it calls Spark's sink, and raises Fenced. (2) A process that 
 resumes much later could still finish that one call; therefore the next driver opens the checkpoint only once the whole
 process tree is proven terminated. (3) If even that fails, Spark's sink log accepts each batch id once, so only one of
 the two writes of the same planned batch is listed, and readers ignore the other's files.
+
+An entry of the log is created by a rename on a local disk and in HDFS, and by one conditional PUT on S3.
 """
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
 from streamkeeper.checkpoints.layout import is_version_name
-from streamkeeper.errors import Fenced, InvalidInput, Unsupported
+from streamkeeper.errors import Fenced, InvalidInput, StoreUnavailable, Unsupported
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.output_segments import OutputSegment
@@ -34,6 +34,7 @@ from streamkeeper.sinks.contract import (
     refuse_older_copy,
 )
 from streamkeeper.sinks.file_answer import answer, read_fences, read_file_record, refuse_cut
+from streamkeeper.sinks.file_locations import folder_at, folders_above, is_internal, must_take_log, output_location
 from streamkeeper.sinks.file_schemas import (
     forget_schemas,
     record_schema,
@@ -45,10 +46,8 @@ from streamkeeper.sinks.file_schemas import (
 from streamkeeper.sinks.file_serving import (
     EpochFile,
     create_epoch,
-    is_internal,
     is_shadow,
     known_formats,
-    local_directory,
     mark_shadow,
     newest_epoch,
     read_epochs,
@@ -95,14 +94,16 @@ class FileSink(Sink):
     output_modes: ClassVar[frozenset[str]] = frozenset({"append"})
 
     path: str
-    """An absolute local directory."""
+    """An absolute local directory, ``s3a://bucket/prefix`` or ``hdfs://namenode:port/path``. On S3 and HDFS, the
+    checkpoints of the installation must be there, too.
+    """
     format: str = "parquet"
     """The file format: parquet, json, csv or orc."""
     partition_by: Sequence[str] = ()
     """The partition columns."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", str(local_directory(self.path)))
+        object.__setattr__(self, "path", output_location(self.path))
         if self.format not in _FORMATS:
             raise Unsupported(f"file format {self.format!r} is not supported", hint=f"use {', '.join(_FORMATS)}")
         if isinstance(self.partition_by, str):
@@ -131,30 +132,30 @@ class FileSink(Sink):
         """
         if not isinstance(other, FileSink):
             return False
-        mine, theirs = Path(self.path), Path(other.path)
-        return mine == theirs or is_internal(mine, theirs) or is_internal(theirs, mine)
+        return self.path == other.path or is_internal(self.path, other.path) or is_internal(other.path, self.path)
 
     def newest_version(self) -> str:
-        names = [entry.name for entry in _entries(Path(self.path)) if is_version_name(entry.name)]
-        return max(names, default="")
+        return max(filter(is_version_name, folder_at(self.path).folders("")), default="")
 
     def lost_log(self, version: str) -> str:
-        directory = Path(self.path) / version
-        if newest_batch(directory) is not None or all(entry.name == SINK_LOG for entry in _entries(directory)):
+        directory = f"{self.path}/{version}"
+        if newest_batch(directory) is not None:
             return ""
-        return str(directory)
+        names = (name.rstrip("/") for name in folder_at(directory).names(""))
+        return "" if all(name == SINK_LOG or name.startswith(".") for name in names) else directory
 
     def find_conflict(self, *, serves: bool) -> str | None:
         """Return a sentence if the directory is inside an internal directory of another output, unless ``serves``."""
-        root = Path(self.path)
-        around = [each for each in root.parents if is_internal(root, each) and newest_epoch(each) is not None]
-        if around and not serves:
-            return f"directory {root} is inside an internal directory of output {around[0]}"
-        return None
+        if serves:
+            return None
+        above = folders_above(self.path)
+        around = next((each for each in above if is_internal(self.path, each) and newest_epoch(each) is not None), "")
+        return f"directory {self.path} is inside an internal directory of output {around}" if around else None
 
     def rehearse(self, batch: DataFrame) -> None:
         """Compute the batch and drop it."""
         self.check_columns(batch)
+        must_take_log(batch, self.path)
         compute(batch)
 
     def check_columns(self, batch: DataFrame) -> None:
@@ -171,8 +172,8 @@ class FileWriter(SinkWriter):
     def __init__(self, sink: FileSink, context: SinkContext) -> None:
         self._sink = sink
         self._context = context
-        self._root = Path(sink.path)
-        self._target = self._root / context.version
+        self._root = sink.path
+        self._target = f"{sink.path}/{context.version}"
         self._in_shadow = context.role is WriterRole.SHADOW
         self._held: int | None = None
         self._schema: StructType | None = None
@@ -182,6 +183,7 @@ class FileWriter(SinkWriter):
 
         A shadow creates no such file, because only the shadow's single instance writes to the directory of its version.
         """
+        must_take_log(self._context.frame, self._root)
         owner = f"{self._context.job}/{self._context.query}"
         newest = newest_epoch(self._root)
         if newest is not None and newest.owner != owner:
@@ -207,7 +209,7 @@ class FileWriter(SinkWriter):
         """
         if self._context.begun:
             return
-        if not self._target.is_dir() or not any(self._target.iterdir()) or self._is_claimed(newest):
+        if not folder_at(self._target).names("") or self._is_claimed(newest):
             return
         raise InvalidInput(
             f"directory {self._target} has files that Streamkeeper did not write: their rows would mix with the new"
@@ -278,7 +280,7 @@ class FileWriter(SinkWriter):
         """Pass the batch to Spark's own file sink. If the sink log already has the batch, only compute it."""
         self._sink.check_columns(batch)
         last = self.last_batch()
-        refuse_older_copy(str(self._root), self._context.version, self._held, last)
+        refuse_older_copy(self._root, self._context.version, self._held, last)
         self._held = last
         if last is not None and last >= batch_id:
             compute(batch)
@@ -288,7 +290,7 @@ class FileWriter(SinkWriter):
         self.check_fence()
         sink.addBatch(batch_id, batch._jdf)
         # If an older copy of the directory was put back during the write, this batch follows a gap.
-        refuse_older_copy(str(self._root), self._context.version, batch_id, self.last_batch())
+        refuse_older_copy(self._root, self._context.version, batch_id, self.last_batch())
         self._held = batch_id
 
     def _record_schema(self, batch: DataFrame, batch_id: int) -> None:
@@ -321,13 +323,18 @@ class FileWriter(SinkWriter):
 
     def discard(self) -> None:
         """Remove the directory of this shadow version. It stays if the version is current, or if no writer of this
-        output created it.
+        output created it. An interrupted removal can be repeated, because the mark of the shadow stays.
         """
-        if not self._in_shadow or self._serves(newest_epoch(self._root)):
+        version = self._context.version
+        if not self._in_shadow or self._serves(newest_epoch(self._root)) or not is_shadow(self._root, version):
             return
-        if self._target.is_dir() and is_shadow(self._root, self._context.version):
-            shutil.rmtree(self._target)
-            forget_schemas(self._root, self._context.version)
+        folder = folder_at(self._target)
+        kept = folder.delete(folder.look().files)
+        folder.drop_empty_folders()
+        if kept:
+            path, why = next(iter(kept.items()))
+            raise StoreUnavailable(f"shadow {self._target}: {len(kept)} files cannot be removed, such as {path}: {why}")
+        forget_schemas(self._root, version)
 
     def compare_with_current(self, versions: ComparedVersions) -> OutputComparison | None:
         pair = versions.newest_pair()
@@ -375,7 +382,7 @@ class FileWriter(SinkWriter):
         return newest is not None and self._context.version in {segment.version for segment in newest.segments}
 
 
-def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
+def _spark_sink(batch: DataFrame, target: str, sink: FileSink) -> Any:
     session: Any = batch.sparkSession
     jvm = session._jvm
     spark = jvm.org.apache.spark
@@ -385,9 +392,5 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
     python = spark.api.python.PythonUtils
     options = python.toScalaMap(write_options(sink.format))
     return spark.sql.execution.streaming.sinks.FileStreamSink(
-        session._jsparkSession, str(target), datasources(), python.toSeq(list(sink.partition_by)), options
+        session._jsparkSession, target, datasources(), python.toSeq(list(sink.partition_by)), options
     )
-
-
-def _entries(directory: Path) -> list[Path]:
-    return [path for path in directory.iterdir() if not path.name.startswith(".")] if directory.is_dir() else []

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
-from streamkeeper.sinks.file_serving import local_directory, newest_epoch, read_epochs
+from streamkeeper.sinks.file_locations import folder_at, output_location
+from streamkeeper.sinks.file_serving import newest_epoch, read_epochs
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
     """Return the version's newest batch and the output's record, from the first of ``question.places`` that matches."""
-    root = Path(question.directory)
+    root = question.directory
     try:
         record = read_file_record(root)
-        if not root.is_dir():
-            return OutputAnswer(unknown=f"{root} does not exist", record=record)
-        return OutputAnswer(batch=newest_batch(root / question.version), record=record)
-    except OSError as error:
-        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)
+        if absence := folder_at(root).absence():
+            return OutputAnswer(unknown=f"{root} {absence}", record=record)
+        return OutputAnswer(batch=newest_batch(f"{root}/{question.version}"), record=record)
+    except (OSError, StoreUnavailable) as error:
+        return OutputAnswer(unknown=f"{root} cannot be read: {_reason(error)}", down=True)
 
 
-def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
+def read_file_record(root: str, *, shadow: str = "") -> OutputRecord:
     """Return the record that an output directory keeps of its claims and batches. ``shadow``: the version that is
     written in shadow and claims no epoch, if any.
     """
-    if not (root / shadow).is_dir():
-        return OutputRecord(gone=f"directory {root / shadow} is missing", every_version=True)
+    needed = folder_at(root, *([shadow] if shadow else []))
+    if needed.absence():
+        return OutputRecord(gone=f"directory {needed.where('')} is missing", every_version=True)
     newest = newest_epoch(root)
-    versions = [name for name in os.listdir(root) if is_version_name(name)]
-    found = {version: newest_batch(root / version) for version in versions}
+    versions = filter(is_version_name, folder_at(root).folders(""))
+    found = {version: newest_batch(f"{root}/{version}") for version in versions}
     return OutputRecord(
         gone=f"directory {root} has lost its epoch log" if newest is None and not shadow else "",
         epoch=newest.epoch if newest is not None else 0,
@@ -49,20 +48,20 @@ def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
     Spark's sink log no longer separates these batches from later ones.
     """
     try:
-        listed_files(Path(sink.output) / version, last=batch)
+        listed_files(f"{sink.output}/{version}", last=batch)
     except InvalidInput as error:
         return error.message
-    except OSError as error:
-        return f"{sink.output} cannot be read: {error.strerror}"
+    except (OSError, StoreUnavailable) as error:
+        return f"{sink.output} cannot be read: {_reason(error)}"
     return ""
 
 
 def read_fences(place: str) -> list[Fence]:
     """Return the fence in a FileSink's directory; see ``fences.read_fences``."""
-    root = local_directory(place)
+    root = output_location(place)
     try:
         claims = read_epochs(root)
-        folders = [name for name in os.listdir(root) if is_version_name(name)] if claims else []
+        folders = list(filter(is_version_name, folder_at(root).folders(""))) if claims else []
         if not claims:
             raise NotFound(
                 f"{root} contains no epoch log of a FileSink",
@@ -70,12 +69,12 @@ def read_fences(place: str) -> list[Fence]:
             )
         newest = claims[-1]
         fence = Fence(
-            output=str(root),
+            output=root,
             owner=newest.owner,
             epoch=newest.epoch,
             claimed=newest.epoch,
             version=newest.version,
-            batch=newest_batch(root / newest.version),
+            batch=newest_batch(f"{root}/{newest.version}"),
             serving=newest.segments,
             versions=tuple(sorted({*folders, *(claim.version for claim in claims)})),
             installation=newest.installation,
@@ -83,3 +82,7 @@ def read_fences(place: str) -> list[Fence]:
     except OSError as error:
         raise StoreUnavailable(f"output {root} cannot be read: {error.strerror}") from error
     return [fence]
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)

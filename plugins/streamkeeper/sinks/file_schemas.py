@@ -7,15 +7,13 @@ with that schema, and never changed. Versions from before this feature have no s
 from __future__ import annotations
 
 import hashlib
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.sinks.whole_files import create_whole
+from streamkeeper.sinks.file_locations import create_once, folder_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -109,20 +107,24 @@ def _with_nulls(kind: _Type) -> _Type:
     return {**kind, **parts, **nulls}
 
 
-def record_schema(root: Path, version: str, found: FileSchema) -> None:
+def record_schema(root: str, version: str, found: FileSchema) -> None:
     """Record a schema durably; an existing record is left unchanged."""
     name = hashlib.sha256(f"{found.schema}\n{found.partitions}\n{found.time_zone}".encode()).hexdigest()[:32]
-    create_whole(root / _SCHEMAS / version / f"{name}.json", to_json(found))
+    create_once(folder_at(root, _SCHEMAS, version), f"{name}.json", to_json(found))
 
 
-def read_schemas(root: Path, version: str) -> list[FileSchema]:
+def read_schemas(root: str, version: str) -> list[FileSchema]:
     """Return all schemas of a version, in the order of their first batches."""
-    files = sorted((root / _SCHEMAS / version).glob("*.json"))
-    found = [from_json(file.read_bytes(), FileSchema, where=str(file), newest_format=FORMAT) for file in files]
+    folder = folder_at(root, _SCHEMAS, version)
+    found = [
+        from_json(folder.read(name), FileSchema, where=folder.where(name), newest_format=FORMAT)
+        for name in folder.files("")
+        if name.endswith(".json")
+    ]
     return sorted(found, key=lambda each: (each.batch, each.epoch))
 
 
-def refuse_other_columns(root: Path, version: str, found: FileSchema) -> None:
+def refuse_other_columns(root: str, version: str, found: FileSchema) -> None:
     """Raise InvalidInput if a version's CSV files have other columns than ``found``, because CSV files do not identify
     their columns.
 
@@ -141,9 +143,9 @@ def _columns(found: FileSchema) -> str:
     return ", ".join(f"{field['name']} {field['type']}" for field in fields)
 
 
-def forget_schemas(root: Path, version: str) -> None:
+def forget_schemas(root: str, version: str) -> None:
     """Remove the schemas of a discarded version."""
-    shutil.rmtree(root / _SCHEMAS / version, ignore_errors=True)
+    folder_at(root, _SCHEMAS, version).empty()
 
 
 def write_options(file_format: str) -> dict[str, str]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-import os
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import Fenced, InvalidInput
-from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.records.output_segments import OutputSegment
+from streamkeeper.sinks.file_locations import create_once, folder_at, output_location
 from streamkeeper.sinks.file_schemas import read_schemas, reader_of
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.sql_names import in_backticks
-from streamkeeper.sinks.whole_files import create_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 
 _EPOCHS = "_streamkeeper/epochs"
 _SHADOWS = "_streamkeeper/shadows"
-_INTERNAL = re.compile(r"_.*|v\d{4,}")
 
 
 class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,44 +55,38 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
         return {**self.formats, self.version: self.file_format}
 
 
-def newest_epoch(root: Path) -> EpochFile | None:
-    """Return the newest claim of an output directory; None if the directory has no claim."""
-    folder = root / _EPOCHS
-    if not folder.is_dir():
-        return None
-    names = [name for name in os.listdir(folder) if name.endswith(".json")]
-    if not names:
-        return None
-    return _read_epoch(folder / max(names))
+def newest_epoch(root: str) -> EpochFile | None:
+    """Return the newest claim of an output at present; None if the output has no claim."""
+    folder = folder_at(root, _EPOCHS)
+    names = _claims(folder)
+    return _read_epoch(folder, names[-1]) if names else None
 
 
-def read_epochs(root: Path) -> list[EpochFile]:
-    """Return every claim of an output directory, oldest first."""
-    return [_read_epoch(file) for file in sorted((root / _EPOCHS).glob("*.json"))]
+def read_epochs(root: str) -> list[EpochFile]:
+    """Return every claim of an output, oldest first."""
+    folder = folder_at(root, _EPOCHS)
+    return [_read_epoch(folder, name) for name in _claims(folder)]
 
 
-def _read_epoch(file: Path) -> EpochFile:
-    return from_json(file.read_bytes(), EpochFile, where=str(file))
+def _claims(folder: Tree) -> list[str]:
+    return [name for name in folder.files("") if name.endswith(".json")]
 
 
-def is_internal(path: Path, root: Path) -> bool:
-    """Whether a path is in one of Streamkeeper's directories below an output, such as a version's."""
-    if path == root or not path.is_relative_to(root):
-        return False
-    return _INTERNAL.fullmatch(path.relative_to(root).parts[0]) is not None
+def _read_epoch(folder: Tree, name: str) -> EpochFile:
+    return from_json(folder.read(name), EpochFile, where=folder.where(name))
 
 
-def mark_shadow(root: Path, version: str) -> None:
+def mark_shadow(root: str, version: str) -> None:
     """Record that a version's directory is written in shadow. Only a directory with this mark may be removed."""
-    create_whole(root / _SHADOWS / version, b"")
+    create_once(folder_at(root, _SHADOWS), version, b"")
 
 
-def is_shadow(root: Path, version: str) -> bool:
+def is_shadow(root: str, version: str) -> bool:
     """Whether a version's directory was written in shadow."""
-    return (root / _SHADOWS / version).is_file()
+    return folder_at(root, _SHADOWS).has(version)
 
 
-def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
+def known_formats(root: str, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
     """Return the file format of each checkpoint version in the newest claim.
 
     If that claim lacks a version in ``wanted``, the result also contains the version that each other claim writes.
@@ -107,12 +97,12 @@ def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -
     return {epoch.version: epoch.file_format for epoch in read_epochs(root)} | formats
 
 
-def create_epoch(root: Path, claim: EpochFile) -> None:
+def create_epoch(root: str, claim: EpochFile) -> None:
     """Store the claim permanently under its epoch; raises Fenced if another writer has already claimed this epoch."""
-    file = root / _EPOCHS / f"{claim.epoch:010d}.json"
+    folder, name = folder_at(root, _EPOCHS), f"{claim.epoch:010d}.json"
     data = to_json(claim)
-    if not create_whole(file, data) and file.read_bytes() != data:
-        raise Fenced(f"{file} was claimed by another writer")
+    if not create_once(folder, name, data) and folder.read(name) != data:
+        raise Fenced(f"{folder.where(name)} was claimed by another writer")
 
 
 def read_serving(spark: SparkSession, path: str) -> DataFrame:
@@ -122,7 +112,7 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
     NULL there. For a version whose schemas were not recorded, Spark infers the types of partition columns, and of the
     columns of text files, from their values. Raises InvalidInput when no batch has been written yet.
     """
-    root = local_directory(path)
+    root = output_location(path)
     claim = newest_epoch(root)
     if claim is None:
         raise InvalidInput(
@@ -136,7 +126,7 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
 
 def read_segments(
     spark: SparkSession,
-    root: Path,
+    root: str,
     segments: Iterable[OutputSegment],
     formats: Mapping[str, str],
     *,
@@ -145,7 +135,7 @@ def read_segments(
     """Return the rows of several segments of the output, in sequence; None when no segment has a file yet.
 
     ``spark``: reads the files.
-    ``root``: the output's directory.
+    ``root``: the output's location.
     ``segments``: the versions and their last batches.
     ``formats``: the file format of each version.
     ``schema``: the schema for text files of a version whose schema was not recorded; without it, types are inferred.
@@ -180,22 +170,22 @@ def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
     ]
 
 
-def serving_files(root: Path) -> list[Path]:
-    """Return the files of the current output, in order; none before the first write."""
+def serving_files(root: str) -> list[str]:
+    """Return the locations of the files of the current output, in order; none before the first write."""
     claim = newest_epoch(root)
     segments = claim.segments if claim is not None else ()
-    return [file for segment in segments for file in listed_files(root / segment.version, last=segment.last)]
+    return [file for segment in segments for file in listed_files(f"{root}/{segment.version}", last=segment.last)]
 
 
 def _read_segment(
-    spark: SparkSession, root: Path, segment: OutputSegment, formats: Mapping[str, str], schema: StructType | None
+    spark: SparkSession, root: str, segment: OutputSegment, formats: Mapping[str, str], schema: StructType | None
 ) -> DataFrame | None:
     """Read one segment of the output; return None if it has no file. See ``read_segments``.
 
-    ``spark``: reads the files. ``root``: the output's directory. ``segment``: the version and its last batch.
+    ``spark``: reads the files. ``root``: the output's location. ``segment``: the version and its last batch.
     ``formats``: version -> file format. ``schema``: the schema for text files whose schema was not recorded.
     """
-    directory, last = root / segment.version, segment.last
+    directory, last = f"{root}/{segment.version}", segment.last
     newest = newest_batch(directory)
     if newest is None:
         return None
@@ -220,14 +210,5 @@ def _read_segment(
     elif file_format == "csv":
         reader = reader.option("inferSchema", "true")
     if whole:
-        return reader.load(str(directory))
-    return reader.option("basePath", str(directory)).load([str(file) for file in files])
-
-
-def local_directory(path: object) -> Path:
-    """Return an absolute local directory, from a path or a file URL; raises InvalidInput or Unsupported."""
-    if not isinstance(path, str) or not path:
-        raise InvalidInput(f"a file sink's path must be a string, not {path!r}")
-    if not scheme_of(path) and not os.path.isabs(path):
-        raise InvalidInput(f"the output path {path} is relative", hint="use an absolute local directory")
-    return Path(os.path.normpath(local_path("file output", path, hint="use an absolute local directory")))
+        return reader.load(directory)
+    return reader.option("basePath", directory).load(files)

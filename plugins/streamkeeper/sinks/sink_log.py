@@ -6,57 +6,64 @@ without their batch numbers. Older files are deleted after a hundred batches and
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.log_codec import LogNames, Trouble, log_names, sink_entry_content, sink_entry_from
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import InvalidInput
-from streamkeeper.sinks.whole_files import create_whole
+from streamkeeper.sinks.file_locations import create_once, folder_at
 
 SINK_LOG = "_spark_metadata"
 _INTERVAL = 10
 """Spark's default interval of compaction. If a log has another interval, Spark follows the files of the log."""
 
 
-def newest_batch(directory: Path) -> int | None:
+def newest_batch(directory: str) -> int | None:
     """Return the newest batch up to which Spark's sink log of a directory is complete, including compacted entries.
 
     Later batches follow a gap if a batch was listed after an older copy of the directory was put back. Spark cannot
     read such a log, so they do not count.
     """
-    entries = _entries(directory)
+    entries = _entries(_log_of(directory))
     missing = _first_missing(entries, entries.newest)
     newest = missing - 1 if missing is not None else entries.newest
     return newest if newest >= 0 else None
 
 
-def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
-    """Return the files that the sink log lists. If ``last`` is given, return only the files of the batches up to
-    ``last``.
+def listed_files(directory: str, *, last: int | None = None) -> list[str]:
+    """Return the locations of the files that the sink log lists, in the form that Spark accepts; a local file's is its
+    path. If ``last`` is given, return only the files of the batches up to ``last``.
 
     A file that the log does not list belongs to no batch. Raises InvalidInput if the log cannot separate the batches up
     to ``last`` from later ones.
     """
-    entries = _entries(directory)
+    log = _log_of(directory)
+    entries = _entries(log)
     if last is not None and entries.numbers:
         _check_whole(directory, entries, last)
-    files: dict[Path, None] = {}
+    files: dict[str, None] = {}
     for name in _names_to(entries, entries.newest if last is None else last):
-        found = sink_entry_from((directory / SINK_LOG / name).read_bytes())
+        found = sink_entry_from(log.read(name))
         if isinstance(found, Trouble):
-            raise InvalidInput(f"{directory / SINK_LOG / name} is not a sink log of a known version: it {found.value}")
+            raise InvalidInput(f"{log.where(name)} is not a sink log of a known version: it {found.value}")
         for entry in found:
-            path = Path(unquote(urlsplit(entry.path).path))
+            file = _location(entry.path)
             if entry.action == "add":
-                files[path] = None
+                files[file] = None
             else:
-                files.pop(path, None)
+                files.pop(file, None)
     return list(files)
 
 
-def begin_log(directory: Path, batch_id: int) -> None:
+def _location(url: str) -> str:
+    """Return the location of a file from its URL in a sink log. Hadoop's locations have no escapes."""
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    return path if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def begin_log(directory: str, batch_id: int) -> None:
     """Start a log as if the batches up to ``batch_id`` had written no file; idempotent.
 
     Spark treats a log that starts neither with batch 0 nor with a compacted batch as damaged. Raises InvalidInput if
@@ -65,16 +72,18 @@ def begin_log(directory: Path, batch_id: int) -> None:
     newest = newest_batch(directory)
     if newest is not None and newest > batch_id:
         return
+    log = _log_of(directory)
     compacted = (batch_id + 1) // _INTERVAL * _INTERVAL - 1
     names = [f"{compacted}.compact"] if compacted >= 0 else []
     # In this order, the newest batch exists only when all exist.
     for name in [*names, *map(str, range(compacted + 1, batch_id + 1))]:
-        file = directory / SINK_LOG / name
-        if not create_whole(file, sink_entry_content()) and sink_entry_from(file.read_bytes()):
-            raise InvalidInput(f"{file} already contains a batch", hint=f"move {directory}, or write to another output")
+        if not create_once(log, name, sink_entry_content()) and sink_entry_from(log.read(name)):
+            raise InvalidInput(
+                f"{log.where(name)} already contains a batch", hint=f"move {directory}, or write to another output"
+            )
 
 
-def continue_log(directory: Path, batch_id: int) -> None:
+def continue_log(directory: str, batch_id: int) -> None:
     """Continue a log up to ``batch_id`` as if the missing batches had written no file; idempotent.
 
     Files that the log already lists stay listed. No batch may be left out, because Spark cannot read a log with a gap.
@@ -85,18 +94,19 @@ def continue_log(directory: Path, batch_id: int) -> None:
         return
     for number in range(newest + 1, batch_id + 1):
         compacts = (number + 1) % _INTERVAL == 0
-        content = _compacted(directory, number) if compacts else sink_entry_content()
-        create_whole(directory / SINK_LOG / (f"{number}.compact" if compacts else str(number)), content)
+        log = _log_of(directory)
+        content = _compacted(log, number) if compacts else sink_entry_content()
+        create_once(log, f"{number}.compact" if compacts else str(number), content)
 
 
-def _compacted(directory: Path, end: int) -> bytes:
+def _compacted(log: Tree, end: int) -> bytes:
     """Return one entry with all lines of the batches before ``end``."""
-    names = _names_to(_entries(directory), end - 1)
-    lines = [line for name in names for line in (directory / SINK_LOG / name).read_bytes().splitlines()[1:]]
+    names = _names_to(_entries(log), end - 1)
+    lines = [line for name in names for line in log.read(name).splitlines()[1:]]
     return b"\n".join([sink_entry_content(), *lines])
 
 
-def _check_whole(directory: Path, entries: LogNames, last: int) -> None:
+def _check_whole(directory: str, entries: LogNames, last: int) -> None:
     """Raise InvalidInput unless the entries to read have all batches up to ``last``.
 
     A missing batch is then contained only in a later compacted entry, or in none.
@@ -128,5 +138,9 @@ def _first_missing(entries: LogNames, end: int) -> int | None:
     return missing[0] if missing else None
 
 
-def _entries(directory: Path) -> LogNames:
-    return log_names(LocalTree(directory).files(SINK_LOG))
+def _log_of(directory: str) -> Tree:
+    return folder_at(directory, SINK_LOG)
+
+
+def _entries(log: Tree) -> LogNames:
+    return log_names(log.files(""))

@@ -14,8 +14,9 @@ FILE = 0o600
 FOLDER = 0o700
 
 
-def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
+def make_folders(folder: str | Path, *, lasting: bool = False, mode: int = FOLDER) -> None:
     """Make ``folder`` and its missing parents. ``lasting``: also sync each new folder's entry to the disk.
+    ``mode``: the mode of new folders, which the umask limits.
 
     Raises OSError as ``os.mkdir`` does, but an existing folder is no error.
     """
@@ -25,7 +26,7 @@ def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
         missing.append(above)
     for each in reversed(missing):
         with suppress(FileExistsError):
-            os.mkdir(each, FOLDER)
+            os.mkdir(each, mode)
             if lasting:
                 sync_folder(os.path.dirname(each))
     if not os.path.isdir(wanted):

@@ -239,7 +239,7 @@ def test_a_rebuild_reads_output_versions_from_the_epoch_log_of_files(lost: Lost,
     for epoch, serving in ((3, (OutputSegment("v0001"),)), (4, (OutputSegment("v0000", 5), OutputSegment("v0001")))):
         context = SinkContext(job=JOB, query=QUERY, version="v0001", epoch=epoch, serving=serving, installation=lost.id)
         FileSink(str(output)).open(context).raise_fence()
-    continue_log(output / "v0001", 7)
+    continue_log(f"{output}/v0001", 7)
     done = lost.rebuild(output=str(output))
     assert done.exit_code == 0, done.output
     assert lost.state.segments(QUERY, "v0001") == (OutputSegment("v0000", 5), OutputSegment("v0001"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 
 import msgspec
 
@@ -20,10 +19,11 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.removal import carry_out, is_being_removed
-from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unneeded_files import plan_live, plan_retired, plan_unpublished
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
 from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.secret_references import MASK
 from streamkeeper.model.watch.fleet_index import PruneRecord
 from streamkeeper.operations.backups.ended_drivers import (
     EndedDriver,
@@ -165,7 +165,8 @@ def plan_prune(
             states.append(state)
             drivers += plan_ended(installation, state, moment, sharing)
             for query in sorted(state.versions):
-                growth += _sink_logs(installation, state, query)
+                with _telling(untold, f"the output of {name}/{query}"):
+                    growth += _sink_logs(installation, state, query)
                 for tree, plan in _versions(installation, state, query, moment):
                     if is_published(tree):
                         growth.append(CheckpointGrowth(directory=tree.where(""), growth=checkpoint_growth(tree)))
@@ -266,12 +267,12 @@ def _sink_logs(installation: Installation, state: JobState, query: str) -> Itera
     release = state.serving_release
     manifest = stored_manifests(installation, state, release).get(query) if release in state.described else None
     folder = capabilities_of(manifest.sink.kind).log_folder if manifest is not None else ""
-    if manifest is None or not folder:
+    if manifest is None or not folder or MASK in manifest.sink.output:
         return
     for version in state.versions[query]:
-        log = Path(manifest.sink.output) / version.version / folder
-        if log.is_dir():
-            yield CheckpointGrowth(directory=str(log), growth=sink_log_growth(LocalTree(log)))
+        log = tree_at(f"{manifest.sink.output}/{version.version}/{folder}")
+        if not log.absence():
+            yield CheckpointGrowth(directory=log.where(""), growth=sink_log_growth(log))
 
 
 def _versions(

@@ -24,11 +24,11 @@ FILE = SinkKind(
         shadows=True,
         numbering=Numbering.REBASE,
         reconciles=Reconciliation.CUT_BACK,
-        not_from_elsewhere="its directory would be a different one on each machine",
+        not_from_elsewhere="",
         columns={"json": frozenset(ColumnChange), "orc": _BY_NAME, "parquet": _BY_NAME},
         placed_by="partition_by",
         place="partition",
     ),
-    schemes=frozenset({"", "file"}),
+    schemes=frozenset({"", "file", "s3", "s3a", "hdfs"}),
     place="the path of a FileSink",
 )

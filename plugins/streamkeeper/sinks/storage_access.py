@@ -1,0 +1,32 @@
+"""Checks that a JVM is prepared for an output on S3 or in HDFS, and that this process reads the same server."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+from streamkeeper.checkpoints.input_files import other_s3
+from streamkeeper.errors import InvalidInput
+from streamkeeper.locations import scheme_of
+
+
+def must_reach(what: str, path: str, hadoop: Any, *, prepared: bool) -> None:
+    """Raise InvalidInput if a driver must not write an output in the storage of a path.
+
+    ``what``: the name of this kind of output, for messages. ``hadoop``: the JVM's Hadoop configuration. ``prepared``:
+    whether the driver has prepared the JVM for this storage, which it does for the storage of the installation's
+    checkpoints and for local disks.
+    """
+    scheme = scheme_of(path)
+    if scheme and not prepared:
+        raise InvalidInput(
+            f"{what} {path} is on {scheme}://, but the installation's checkpoints are not",
+            hint=f"set STREAMKEEPER_CHECKPOINTS to a place on {scheme}://, or write to a local directory",
+        )
+    endpoints = (f"fs.s3a.bucket.{urlsplit(path).netloc}.endpoint", "fs.s3a.endpoint")
+    confs = {f"spark.hadoop.{name}": found for name in endpoints if (found := hadoop.get(name))}
+    if why := other_s3(confs, os.environ).get(scheme):
+        raise InvalidInput(
+            f"{what} {path} cannot be read back: {why}", hint="remove the conf, and set AWS_ENDPOINT_URL"
+        )
