@@ -49,10 +49,14 @@ def storage_location(what: str, location: str) -> str:
     """Return a location in the form that Spark accepts: an absolute path, ``s3a://bucket/prefix`` or
     ``hdfs://namenode:port/path``, without ``/`` at its end.
 
-    ``what`` names the location in errors. Raises InvalidInput for an incomplete location, and Unsupported for another
-    scheme.
+    ``what`` names the location in errors. Raises InvalidInput for an incomplete location and for a URL with a part
+    ``.`` or ``..``, and Unsupported for another scheme.
     """
-    match scheme_of(location):
+    scheme = scheme_of(location)
+    if scheme not in ("", "file") and not {".", ".."}.isdisjoint(location.split("/")):
+        # Hadoop resolves these parts, but to S3 they are names.
+        raise InvalidInput(f"{what} {location}: the parts . and .. are not supported", hint="write the resolved path")
+    match scheme:
         case "s3" | "s3a":
             if found := _BUCKET.fullmatch(location):
                 return f"s3a://{found[1]}"

@@ -68,6 +68,8 @@ def test_file_paths_are_absolute_or_urls_of_supported_storage() -> None:
         FileSink("s3a://bucket")
     with pytest.raises(InvalidInput, match="no NameNode and path"):
         FileSink("hdfs://namenode:8020")
+    with pytest.raises(InvalidInput, match="are not supported"):
+        FileSink("s3a://bucket/logs/../out")
     with pytest.raises(InvalidInput, match="relative"):
         FileSink("out")
     with pytest.raises(Unsupported, match="avro"):

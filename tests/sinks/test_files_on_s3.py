@@ -112,12 +112,14 @@ def test_exactly_one_of_two_writers_creates_an_entry_of_the_log(place: PlaceInBu
         proxy.meets = re.compile(r"/_spark_metadata/\d+$")
         winners = [sink.race(number) for number in range(3)]
         assert proxy.made["met"] == 3
+        proxy.let_go()
         proxy.lose_share = 0.3
         winners += [sink.race(number) for number in range(3, 6)]
         assert proxy.made["lost"] > 0
         proxy.lose_share = 0.0
         assert [len(won) for won in winners] == [1] * 6
         assert place.rows() == sorted((won, number) for number, (won,) in enumerate(winners))
+        proxy.meets = re.compile(r"/_spark_metadata/\d+$")
         proxy.overwrites = connect("the server itself")
         assert sorted(sink.race(6)) == ["one", "two"]
 
@@ -210,6 +212,8 @@ def test_an_output_in_a_bucket_is_cut_back_to_an_older_batch(place: PlaceInBucke
         old.write(place.batch((names[number % 5], number)), number)
     kept = [(names[number % 5], number) for number in range(11)]
     assert reconcile(place.sink.describe(), "v0001", 10).refusal == ""
+    # As Spark does after a hundred batches and ten minutes.
+    tree_at(f"{place.where}/v0001/_spark_metadata").delete(map(str, range(9)))
     assert "compacted at batch 9" in reconcile(place.sink.describe(), "v0001", 5).refusal
     new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 10), OutputSegment("v0002")))
     new.seed(0)

@@ -18,6 +18,8 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.settings.settings import Settings
 from streamkeeper.registry.bundles import build_bundle, unpack_bundle
 from streamkeeper.runners.driver_log import DriverLog
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.file import FileSink
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
@@ -130,3 +132,18 @@ def test_a_running_instance_creates_all_its_files_without_access_for_others(tmp_
         assert open_to_others(tmp_path / "new") == []
     finally:
         place.close()
+
+
+def test_files_of_an_output_have_the_modes_of_the_umask(tmp_path: Path) -> None:
+    """Files and folders that a writer of an output creates have the modes that the umask gives them, so that readers
+    keep their access.
+    """
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    writer = FileSink(str(tmp_path / "out")).open(SinkContext(job="sales", query="copy", version="v0001", epoch=1))
+    writer.raise_fence()
+    writer.seed(1)
+    made = list((tmp_path / "out").rglob("*"))
+    assert {path.name for path in made} >= {"v0001", "_spark_metadata", "1", "epochs", "0000000001.json"}
+    for path in (tmp_path / "out", *made):
+        assert mode(path) == mode(tmp_path / ("folder" if path.is_dir() else "file"))

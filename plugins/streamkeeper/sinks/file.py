@@ -87,7 +87,8 @@ class FileSink(Sink):
     """Writes files under ``<path>/<checkpoint version>``, for readers that use ``read_serving``.
 
     ``read_serving`` returns the rows as they were written. Delivery is exactly once for readers that read through
-    Spark's sink log, such as Spark. Other engines read whole directories, and so also the files of unfinished batches.
+    Spark's sink log, such as Spark. Other engines read whole directories, and so also the files of unfinished batches,
+    and those that a killed driver or executor has left. On S3 they never see a part of a file.
     """
 
     kind: ClassVar[str] = "file"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.records.output_segments import OutputSegment
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _EPOCHS = "_streamkeeper/epochs"
 _SHADOWS = "_streamkeeper/shadows"
+_AT_ONCE = 8
+"""The number of requests at the same time. Each start of a driver adds a claim, so there may be thousands."""
 
 
 class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,11 @@ def newest_epoch(root: str) -> EpochFile | None:
 def read_epochs(root: str) -> list[EpochFile]:
     """Return every claim of an output, oldest first."""
     folder = folder_at(root, _EPOCHS)
-    return [_read_epoch(folder, name) for name in _claims(folder)]
+    names = _claims(folder)
+    if isinstance(folder, LocalTree):
+        return [_read_epoch(folder, name) for name in names]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="claims") as pool:
+        return list(pool.map(partial(_read_epoch, folder), names))
 
 
 def _claims(folder: Tree) -> list[str]:
@@ -108,6 +115,9 @@ def create_epoch(root: str, claim: EpochFile) -> None:
 def read_serving(spark: SparkSession, path: str) -> DataFrame:
     """Return the rows of the current output: the complete batches of its checkpoint versions, by Spark's sink logs.
 
+    ``spark``: reads the files; on S3 and HDFS it needs the jars and settings for them. ``path``: the path of the
+    ``FileSink``. On S3, Python finds the server and the credentials in the environment, as boto3 does.
+
     Values and types are those that were written. Versions may have different columns: a column that a version lacks is
     NULL there. For a version whose schemas were not recorded, Spark infers the types of partition columns, and of the
     columns of text files, from their values. Raises InvalidInput when no batch has been written yet.
@@ -146,7 +156,7 @@ def read_segments(
     held = [frame for frame in frames if frame is not None]
     if not held:
         return None
-    return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), _texts_alike(held))
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), _texts_alike(held))
 
 
 def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
