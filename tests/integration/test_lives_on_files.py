@@ -92,7 +92,7 @@ def test_jobs_that_write_files_to_remote_storage_pass_every_operation(tmp_path: 
         hand_off(house)
 
 
-@pytest.mark.parametrize("checkpoints", [ON_S3, IN_HDFS], indirect=True)
+@pytest.mark.parametrize("checkpoints", [ON_S3], indirect=True)
 def test_executors_that_are_killed_or_frozen_add_no_row_to_files(
     tmp_path: Path, checkpoints: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, TableS
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.webhdfs import WebHdfs
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
 from streamkeeper.sinks import delta_commit, file, file_serving
@@ -116,18 +117,19 @@ class PartitionedFiles(Files):
         self.sink = FileSink(self.where, partition_by=["customer"])
 
 
-class FilesOnS3(Files):
-    """Files in a bucket."""
+class RemoteFiles(Files):
+    """Files in a bucket or in HDFS."""
 
-    def __init__(self, root: Path, spark: SparkSession, bucket: str, **sink: Any) -> None:
+    def __init__(self, root: Path, spark: SparkSession, folder: str, **sink: Any) -> None:
         super().__init__(root, spark)
-        self.where = f"{bucket}/out"
+        self.where = f"{folder}/out"
         self.sink = FileSink(self.where, **sink)
-        self.elsewhere = FileSink(f"{bucket}/others")
+        self.elsewhere = FileSink(f"{folder}/others")
 
     def before_each_write_by_python(self, act: Callable[[], None]) -> None:
-        for name in ("create", "delete"):
-            before_each_call(S3Tree, name, act)
+        for owner, names in ((S3Tree, ("create", "delete")), (WebHdfs, ("create", "rename", "delete"))):
+            for name in names:
+                before_each_call(owner, name, act)
 
 
 class Delta(Batches):
@@ -252,13 +254,13 @@ class TestRowsOfFiles(SinkRowsContract):
 @pytest.mark.storage
 @pytest.mark.s3
 class TestFilesOnS3(SinkContract, SinkKillContract):
-    """A file output in a bucket keeps the sink contracts."""
+    """A file output in a bucket keeps the sink contracts; a cutover is a single request there."""
 
-    fewest_kills = 3
+    fewest_kills = 1
 
     @pytest.fixture
-    def place(self, tmp_path: Path, files_spark_on_s3: SparkSession, s3_url: str) -> FilesOnS3:
-        return FilesOnS3(tmp_path, files_spark_on_s3, s3_url.replace("s3:", "s3a:"))
+    def place(self, tmp_path: Path, files_spark_on_s3: SparkSession, s3_url: str) -> RemoteFiles:
+        return RemoteFiles(tmp_path, files_spark_on_s3, s3_url.replace("s3:", "s3a:"))
 
 
 @pytest.mark.storage
@@ -267,8 +269,21 @@ class TestRowsOfFilesOnS3(SinkRowsContract):
     """A file output in a bucket with a partition column keeps the contract on rows."""
 
     @pytest.fixture
-    def place(self, tmp_path: Path, files_spark_on_s3: SparkSession, s3_url: str) -> FilesOnS3:
-        return FilesOnS3(tmp_path, files_spark_on_s3, s3_url.replace("s3:", "s3a:"), partition_by=["customer"])
+    def place(self, tmp_path: Path, files_spark_on_s3: SparkSession, s3_url: str) -> RemoteFiles:
+        return RemoteFiles(tmp_path, files_spark_on_s3, s3_url.replace("s3:", "s3a:"), partition_by=["customer"])
+
+
+@pytest.mark.storage
+@pytest.mark.hdfs
+class TestFilesInHdfs(SinkContract, SinkKillContract):
+    """A file output in HDFS keeps the sink contracts; a cutover creates a draft and renames it."""
+
+    fewest_kills = 2
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, spark: SparkSession, hdfs_url: str, monkeypatch: pytest.MonkeyPatch) -> RemoteFiles:
+        monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", f"{hdfs_url}/checkpoints")
+        return RemoteFiles(tmp_path, spark, hdfs_url)
 
 
 class TestDelta(SinkContract, SinkRowsContract):
