@@ -85,10 +85,12 @@ class SpreadFilesHouse(FilesHouse):
 @pytest.mark.parametrize("checkpoints", [ON_S3, IN_HDFS], indirect=True)
 def test_jobs_that_write_files_to_remote_storage_pass_every_operation(tmp_path: Path, checkpoints: str) -> None:
     """A job with state and partitioned files passes through a resume, a rebuild, a rollback, a kill and a restore of a
-    lost checkpoint, and a job without state through a handoff; readers of the sink log see every row once.
+    lost checkpoint, and a job without state through a handoff; readers of the sink log see every row once, and a prune
+    reports the log's size.
     """
     with opened(FilesHouse(tmp_path, checkpoints)) as house:
         live_a_life(house)
+        assert f"size {house.database}/v0001/_spark_metadata: " in house.command("prune", JOB, "--dry-run").stdout
         hand_off(house)
 
 

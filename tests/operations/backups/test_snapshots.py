@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints import publishing
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.growth import Growth
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import (
     CheckpointDamaged,
     InvalidInput,
@@ -44,6 +45,7 @@ from streamkeeper.model.records.journal_records import (
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.backups import pruning
 from streamkeeper.operations.backups.backup import back_up, lateness_of
 from streamkeeper.operations.backups.pruning import plan_prune, prune, read_policy, tell_run
 from streamkeeper.operations.deploys.cutover_snapshots import take_cutover_snapshots
@@ -691,6 +693,22 @@ def test_a_prune_reports_the_size_of_checkpoints_and_sink_logs(tmp_path: Path) -
     lines = list(tell_run(plan_prune(job.installation)))
     assert any(line.startswith(f"size {job.directory}: ") for line in lines)
     assert f"size {log}: 3 files (0 of them checksums), 511 bytes, its largest compacted entry 503" in lines
+
+
+def test_a_prune_plans_the_rest_if_an_output_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the storage of an output does not answer, a prune names the output as not planned, and still plans the
+    checkpoints of the job.
+    """
+    job = Registered(tmp_path, sink="file")
+    (tmp_path / "out" / "v0001" / "_spark_metadata").mkdir(parents=True)
+
+    def down(tree: Tree) -> Growth:
+        raise StoreUnavailable(f"cannot list {tree}")
+
+    monkeypatch.setattr(pruning, "sink_log_growth", down)
+    lines = list(tell_run(plan_prune(job.installation)))
+    assert any(line.startswith(f"size {job.directory}: ") for line in lines)
+    assert any(line.startswith(f"cannot plan the output of {JOB}/{QUERY}: cannot list ") for line in lines)
 
 
 def test_a_retention_policy_keeps_defaults_and_refuses_invalid_parts() -> None:
