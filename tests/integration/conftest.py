@@ -42,9 +42,9 @@ def on_s3(s3_url: str) -> str:
 
 @pytest.fixture
 def in_hdfs(hdfs_url: str, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A checkpoint directory in HDFS that belongs to a different user, next to one for tables."""
-    for folder in ("checkpoints", "tables"):
-        hdfs_server.give(f"{hdfs_url}/{folder}", HDFS_USER)
+    """A checkpoint directory in HDFS that belongs to a different user, who may also create outputs next to it."""
+    for folder in (hdfs_url, f"{hdfs_url}/checkpoints"):
+        hdfs_server.give(folder, HDFS_USER)
     monkeypatch.setenv("HADOOP_USER_NAME", HDFS_USER)
     return f"{hdfs_url}/checkpoints"
 
