@@ -145,7 +145,6 @@ def test_a_failed_batch_leaves_no_row_and_is_written_again(place: PlaceInBucket)
     assert place.rows() == [("a", 1), ("b", 2), ("c", 3)]
 
 
-@pytest.mark.storage
 def test_a_bucket_that_drivers_do_not_reach_is_refused(place: PlaceInBucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """An output in a bucket is refused, and nothing is written, if s3a and boto3 use different servers, or if the JVM
     lacks the manager that creates each entry of the log once, in its own configuration or because a conf of the job

@@ -96,7 +96,7 @@ def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, 
     per_bucket = any(key.startswith(_PER_BUCKET) and key.endswith(".endpoint") for key in confs)
     if endpoint in same and not per_bucket:
         return {}
-    why = "the job's fs.s3a endpoint differs from AWS_ENDPOINT_URL, the server that this check reads"
+    why = "the job's fs.s3a endpoint differs from AWS_ENDPOINT_URL, the server that Streamkeeper reads"
     return dict.fromkeys(_S3, why)
 
 

@@ -30,7 +30,9 @@ _CONFS = {
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
 }
 _LOG_STORE = "spark.delta.logStore.{}.impl"
-"""The setting that each driver has for the storages where it can write a table, by URL scheme."""
+"""The setting that each driver makes for the storages where it can write a table, by URL scheme."""
+_LOG_STORES = {"s3a": "streamkeeper.jvm.CreateOnlyS3LogStore", "hdfs": "io.delta.storage.HDFSLogStore"}
+"""URL scheme -> the class that creates the commits of tables in that storage."""
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _TRANSACTION = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 
@@ -65,7 +67,8 @@ class DeltaSession:
         """Raise InvalidInput if this JVM cannot write tables in the storage of a path."""
         scheme = scheme_of(path) or "file"
         context: Any = self.spark.sparkContext
-        prepared = self.jvm.org.apache.spark.SparkEnv.get().conf().contains(_LOG_STORE.format(scheme))
+        found = self.jvm.org.apache.spark.SparkEnv.get().conf().get(_LOG_STORE.format(scheme), "")
+        prepared = found == _LOG_STORES.get(scheme, found)
         must_reach("table", path, context._jsc.hadoopConfiguration(), prepared=prepared)
 
     def log_of(self, path: str) -> Any:
