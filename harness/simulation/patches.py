@@ -57,6 +57,8 @@ from streamkeeper.registry import driver_control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor, yarn_application
 from streamkeeper.sinks import file, table
+from streamkeeper.sinks.kind_modules import module_of
+from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.snapshots import capture
 from streamkeeper.system import clock, crash_points
 
@@ -224,6 +226,9 @@ def installed() -> Iterator[_Stage]:
     if _installed:
         yield _installed[-1]
         return
+    for kind in KINDS:
+        # A module that is loaded during a simulation would keep the simulation's functions after it.
+        module_of(kind)
     stage = _Stage()
     with ExitStack() as stack, _seldom_collected():
 
