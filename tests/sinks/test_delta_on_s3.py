@@ -161,7 +161,7 @@ def test_a_removal_of_a_shadow_can_be_repeated(place: PlaceInBucket, monkeypatch
     shadow = opened(place, 2, "v0002", role=WriterRole.SHADOW)
     shadow.write(place.batch(("x", 9)), 0)
     with monkeypatch.context() as interrupted:
-        interrupted.setattr(S3Tree, "empty", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        interrupted.setattr(S3Tree, "look", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             shadow.discard()
     with pytest.raises(StoreUnavailable, match="lacks commit"):
