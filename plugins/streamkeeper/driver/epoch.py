@@ -21,7 +21,7 @@ from streamkeeper.model.records.epoch_claim import SeenClaim, find_newer, known_
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal_records import EpochClaimed, Record, StartOffsetsKnown
 from streamkeeper.model.records.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
-from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole, reaching_output
+from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole
 from streamkeeper.system.crash_points import crash_point
 
 
@@ -204,8 +204,7 @@ def open_writer(
         # This check comes before the fence, which creates missing parts of an output.
         begins_anew = refuse_lost_output(writer, query.name, claim.output, history, checkpoint, accepted=accepted)
         crash_point("driver.fence.before")
-        with reaching_output():
-            writer.raise_fence()
+        writer.raise_fence()
         crash_point("driver.fence.after")
         begins_after = _begins_after(state, claim)
         if begins_after is not None:

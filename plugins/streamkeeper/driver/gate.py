@@ -17,7 +17,7 @@ from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import Fenced, StoreUnavailable
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.sinks.contract import SinkWriter, reaching_output
+from streamkeeper.sinks.contract import SinkWriter
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
@@ -86,7 +86,7 @@ class Gate:
                 self._admit(batch_id)
                 self._check_files(batch, batch_id)
             crash_point("driver.batch.before")
-            with self._timings.measure("write"), reaching_output():
+            with self._timings.measure("write"):
                 self._writer.write(batch, batch_id)
             self.written = batch_id
             crash_point("driver.batch.written")

@@ -65,7 +65,9 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def reaching_output() -> Iterator[None]:
-    """Raise OutputOutOfReach if a call of an output raises StoreUnavailable."""
+    """Raise OutputOutOfReach instead of StoreUnavailable. For the methods of a writer whose output may be on a server,
+    because callers take StoreUnavailable for the store of the records.
+    """
     try:
         yield
     except StoreUnavailable as error:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree, Tree
-from streamkeeper.errors import NotFound, StoreUnavailable
+from streamkeeper.errors import NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.locations import storage_location
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
@@ -33,6 +33,8 @@ def answer(question: OutputQuestion) -> OutputAnswer:
         record = _as_output_record(path, path, found)
     except (OSError, StoreUnavailable) as error:
         return OutputAnswer(unknown=f"{path} cannot be read: {_reason(error)}", down=True)
+    except StreamkeeperError as error:
+        return OutputAnswer(unknown=f"{path} cannot be read: {error}")
     if found is None:
         return OutputAnswer(unknown=f"{path} contains no Delta table", record=record)
     return OutputAnswer(batch=found.last(question.version), record=record)
@@ -61,7 +63,7 @@ def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
     """Return why the table cannot be set back to ``version``'s batches up to ``batch``; empty if it can."""
     try:
         found = look_back(sink.output, version, batch)
-    except (OSError, StoreUnavailable) as error:
+    except (OSError, StreamkeeperError) as error:
         return f"{sink.output} cannot be read: {_reason(error)}"
     return found.why
 

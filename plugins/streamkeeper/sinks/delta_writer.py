@@ -24,6 +24,7 @@ from streamkeeper.sinks.contract import (
     WriterRole,
     check_installation,
     compute,
+    reaching_output,
     refuse_older_copy,
 )
 from streamkeeper.sinks.delta_answer import is_delta_table, look_back, read_table_record, remove_shadow
@@ -85,6 +86,7 @@ class DeltaWriter(SinkWriter):
             self._session.must_reach(self._sink.path)
         return self._session
 
+    @reaching_output()
     def raise_fence(self) -> None:
         """Commit this epoch to the table and close the earlier writer. In the role SERVING, the same commit sets the
         table to the content of ``context.serving``.
@@ -223,6 +225,7 @@ class DeltaWriter(SinkWriter):
             hint="rebuild the output with `--strategy rebuild`, or restore a newer snapshot",
         )
 
+    @reaching_output()
     def seed(self, batch_id: int) -> None:
         """Record that this version continues after ``batch_id``, so that later versions can name this batch."""
 
@@ -234,6 +237,7 @@ class DeltaWriter(SinkWriter):
         self._repeat_on_conflict(commit)
         self._held = self._must_be_current()
 
+    @reaching_output()
     def newest_claim(self) -> OutputClaim | None:
         """Return the table's writer, if it belongs to this query and installation; None otherwise."""
         record = read_record(tree_at(self._sink.path))
@@ -244,15 +248,18 @@ class DeltaWriter(SinkWriter):
             return None
         return OutputClaim(epoch=writer.epoch, version=writer.version)
 
+    @reaching_output()
     def last_batch(self) -> int | None:
         """Return the newest batch of this checkpoint version in the table, or in the version's shadow table."""
         record = self._record.read()
         return record.last(self._me.version) if record is not None else None
 
+    @reaching_output()
     def read_record(self) -> OutputRecord:
         """Return the newest epoch, and the newest batch of every version in the table and in shadow tables."""
         return read_table_record(self._sink.path, shadow=self._me.version if self._in_shadow else "")
 
+    @reaching_output()
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:
         """Record ``batch_id`` as the version's newest batch, with a commit that adds no rows."""
         self._sink.check_columns(batch)
@@ -261,6 +268,7 @@ class DeltaWriter(SinkWriter):
             self._save(nothing, batch_id, "append", new=self._is_new(batch.schema))
         self._held = self._must_be_current()
 
+    @reaching_output()
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Write the batch in one commit that names this writer and the batch."""
         self._sink.check_columns(batch)
@@ -357,6 +365,7 @@ class DeltaWriter(SinkWriter):
     def close(self) -> None:
         """Do nothing: no connection is open."""
 
+    @reaching_output()
     def discard(self) -> None:
         """Remove the table of this shadow version, unless the version has been current."""
         current = read_record(tree_at(self._sink.path))
@@ -368,6 +377,7 @@ class DeltaWriter(SinkWriter):
             return
         remove_shadow(self._sink.path, self._me.version)
 
+    @reaching_output()
     def compare_with_current(self, versions: ComparedVersions) -> OutputComparison | None:
         pair = versions.newest_pair()
         if pair is None:

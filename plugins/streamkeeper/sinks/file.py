@@ -31,6 +31,7 @@ from streamkeeper.sinks.contract import (
     WriterRole,
     check_installation,
     compute,
+    reaching_output,
     refuse_older_copy,
 )
 from streamkeeper.sinks.file_answer import answer, read_fences, read_file_record, refuse_cut
@@ -63,16 +64,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
-    "EpochFile",
-    "FileSink",
-    "FileWriter",
-    "answer",
-    "newest_batch",
-    "newest_epoch",
-    "read_fences",
-    "read_serving",
+    "EpochFile", "FileSink", "FileWriter", "answer", "newest_batch", "newest_epoch", "read_fences", "read_serving",
     "refuse_cut",
-]
+]  # fmt: skip
 
 _FORMATS = {
     "parquet": "parquet.ParquetFileFormat",
@@ -179,6 +173,7 @@ class FileWriter(SinkWriter):
         self._held: int | None = None
         self._schema: StructType | None = None
 
+    @reaching_output()
     def raise_fence(self) -> None:
         """Create this epoch's file, which is permanent, and which readers follow from then on.
 
@@ -227,6 +222,7 @@ class FileWriter(SinkWriter):
             or any(version == claim.version for claim in read_epochs(self._root))
         )
 
+    @reaching_output()
     def newest_claim(self) -> OutputClaim | None:
         """Return the newest claim in the epoch log; None if it is missing, or another query or installation made it."""
         newest, context = newest_epoch(self._root), self._context
@@ -264,19 +260,23 @@ class FileWriter(SinkWriter):
         if newest.epoch != epoch:
             raise Fenced(f"output {self._root}: epoch {epoch} has been superseded by epoch {newest.epoch}")
 
+    @reaching_output()
     def last_batch(self) -> int | None:
         """Return the newest batch in the sink log of this checkpoint version."""
         return newest_batch(self._target)
 
+    @reaching_output()
     def read_record(self) -> OutputRecord:
         """Return the newest claim, and the newest batch of every version's sink log."""
         return read_file_record(self._root, shadow=self._context.version if self._in_shadow else "")
 
+    @reaching_output()
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:
         """Continue this version's sink log up to ``batch_id``. The added batches have no files."""
         continue_log(self._target, batch_id)
         self._held = self.last_batch()
 
+    @reaching_output()
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Pass the batch to Spark's own file sink. If the sink log already has the batch, only compute it."""
         self._sink.check_columns(batch)
@@ -313,6 +313,7 @@ class FileWriter(SinkWriter):
     def close(self) -> None:
         """Do nothing: no connection is open."""
 
+    @reaching_output()
     def seed(self, batch_id: int) -> None:
         """Start the sink log of this version as if the batches up to ``batch_id`` had written no file. Spark cannot
         read a log that lacks these batches.
@@ -322,6 +323,7 @@ class FileWriter(SinkWriter):
         """
         begin_log(self._target, batch_id)
 
+    @reaching_output()
     def discard(self) -> None:
         """Remove the directory of this shadow version. It stays if the version is current, or if no writer of this
         output created it. An interrupted removal can be repeated, because the mark of the shadow stays.
@@ -332,11 +334,12 @@ class FileWriter(SinkWriter):
         folder = folder_at(self._target)
         kept = folder.delete(folder.look().files)
         folder.drop_empty_folders()
-        if kept:
-            path, why = next(iter(kept.items()))
-            raise StoreUnavailable(f"shadow {self._target}: {len(kept)} files cannot be removed, such as {path}: {why}")
+        if kept or folder.fresh().names(""):
+            why = next((f": {path}: {reason}" for path, reason in kept.items()), "")
+            raise StoreUnavailable(f"shadow {self._target} cannot be removed completely{why}")
         forget_schemas(self._root, version)
 
+    @reaching_output()
     def compare_with_current(self, versions: ComparedVersions) -> OutputComparison | None:
         pair = versions.newest_pair()
         if pair is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.checkpoints.layout import is_version_name
-from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable
+from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
@@ -23,6 +23,8 @@ def answer(question: OutputQuestion) -> OutputAnswer:
         return OutputAnswer(batch=newest_batch(f"{root}/{question.version}"), record=record)
     except (OSError, StoreUnavailable) as error:
         return OutputAnswer(unknown=f"{root} cannot be read: {_reason(error)}", down=True)
+    except StreamkeeperError as error:
+        return OutputAnswer(unknown=f"{root} cannot be read: {error}")
 
 
 def read_file_record(root: str, *, shadow: str = "") -> OutputRecord:

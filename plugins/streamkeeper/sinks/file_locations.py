@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import CheckpointChanged, InvalidInput
 from streamkeeper.locations import scheme_of, storage_location
 from streamkeeper.sinks.storage_access import must_reach
 
@@ -49,8 +49,8 @@ def create_once(folder: Tree, name: str, content: bytes) -> bool:
     """
     try:
         folder.create(name, [content])
-    except FileExistsError:
-        # A file in the place of a folder raises the same error.
+    except (FileExistsError, CheckpointChanged):
+        # A file in the place of a folder raises the first error, and a rename in HDFS whose answer was lost the second.
         if not folder.has(name):
             raise
         return False
