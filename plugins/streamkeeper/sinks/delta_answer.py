@@ -54,8 +54,8 @@ def _as_output_record(path: str, where: str, found: DeltaRecord | None) -> Outpu
     if found is None:
         return OutputRecord(gone=f"{where} contains no Delta table", last=beside, every_version=True)
     if found.writer is None:
-        gone = f"table {where} has lost the record of its writers"
-        return OutputRecord(gone=gone, last=beside, every_version=True)
+        lost = f"table {where} has lost the record of its writers"
+        return OutputRecord(gone=lost, last=beside, every_version=True)
     return OutputRecord(epoch=found.writer.epoch, last={**beside, **found.batches}, every_version=True)
 
 
@@ -96,11 +96,11 @@ def _look_back(path: str, version: str, batch: int | None) -> EarlierContent:
         return EarlierContent(None, f"the log of table {path} does not contain {which} of {version} (any more)", -1)
     if foreign := log.foreign_changes(commit):
         commits = ", ".join(map(str, foreign[:3])) + (" and others" if len(foreign) > 3 else "")
-        told = f"others changed rows of table {path} since then (commits {commits}): their changes would be lost"
-        return EarlierContent(commit, told, log.newest)
+        why = f"others changed rows of table {path} since then (commits {commits}): their changes would be lost"
+        return EarlierContent(commit, why, log.newest)
     missing = _missing(table, [unquote(name) for name in log.removed_files(commit)])
-    told = f"table {path} no longer has {len(missing)} files of that time: VACUUM deleted them" if missing else ""
-    return EarlierContent(commit, told, log.newest)
+    why = f"table {path} no longer has {len(missing)} files of that time: VACUUM deleted them" if missing else ""
+    return EarlierContent(commit, why, log.newest)
 
 
 def _missing(table: Tree, names: list[str]) -> list[str]:
