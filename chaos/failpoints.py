@@ -23,7 +23,6 @@ from streamkeeper.model.watch.incident import IncidentRecord
 _AWAY = "drivers elsewhere are struck by seeds alone"
 _NEWER = "newer than the last run of the named points"
 NOT_HIT: Mapping[str, str] = {
-    "bury.before": _AWAY,
     "driver.output.begun.after": _NEWER,
     "launch.pod.after": _AWAY,
     "launch.secret.after": _AWAY,
