@@ -24,6 +24,8 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
         return Edit(job=self.job, description=f"back to before: {self.description}", replaces=turned)
 
 
+COUNTED = ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job(')
+"""Adds a Python function that returns what an amount counts for."""
 PARTITIONED = Edit(
     job=EVENT_COPY,
     description="its files are partitioned by kind",
@@ -33,7 +35,7 @@ WITH_LARGEST = Edit(
     job=SALES_TOTALS,
     description="each customer's largest sale is kept too, and a Python function says what a sale counts for",
     replaces=(
-        ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
+        COUNTED,
         ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
         ('.alias("squares"),', '.alias("squares"),\n        F.max("amount").alias("largest"),'),
     ),

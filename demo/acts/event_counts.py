@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from demo.acts.going_back import roll_back
-from demo.acts.stage import Act, Stage
+from demo.acts.stage import Act, ActReport, Stage
 from demo.acts.switching import answer_about_output, deploy_watched, rebuild_watched
 from demo.deploys import Asked, StepReport
 from demo.kafka.jobs import EVENT_COUNTS, WITH_LARGEST, form
+from demo.playing import play_all, settle
 from demo.releases import Edit, edit
 from demo.sampler import Read
+from demo.show import Screen
 from demo.topic import Topic, produced_events
 from harness.ledger import Account
 from harness.topic_ledger import Counts, counts_so_far
@@ -54,6 +56,13 @@ class EventCountActs:
             Act("resume", "a compatible change, while a reader looks", self._resume),
             Act("rebuild", "one more aggregate: read the topic again, compare, cut over", self._rebuild),
         )
+
+    def play(self, stage: Stage, acts: Sequence[Act], screen: Screen) -> tuple[list[ActReport], list[Account]]:
+        """Play the acts, then stop the feed and the job; return the reports of the acts and the final accounts."""
+        reports = play_all(stage, acts, self.ledger, screen)
+        screen.tell("no more events; the job reads what is left")
+        self.topic.stop_feed()
+        return reports, settle(stage.system, (EVENT_COUNTS,), self.ledger, screen)
 
     @property
     def rollback(self) -> Act:

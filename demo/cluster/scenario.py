@@ -9,15 +9,14 @@ import psutil
 
 from demo.acts.event_counts import EventCountActs
 from demo.acts.stage import Act, Stage
-from demo.deploys import Deployer, StepReport
+from demo.deploys import StepReport
 from demo.kafka.jobs import EVENT_COUNTS
 from demo.killing import serving_driver
-from demo.playing import from_nothing, play_all, settle, write_report
-from demo.recovery import BY_HAND, RECOVER, WATCH, recover_dead
-from demo.remote import start_servers
+from demo.playing import write_report
+from demo.recovery import recover_dead
+from demo.remote import remote_stage
 from demo.show import Screen
-from demo.topic import Topic
-from harness.forms import CONF, ROLLBACK_DAG
+from harness.forms import CONF
 from harness.hadoop_process import has_jars
 from harness.places import Places
 from harness.processes import StartedProcess
@@ -39,30 +38,27 @@ def run_cluster_demo(places: Places, screen: Screen) -> bool:
     find_database()
     if not has_jars():
         raise NotFound("Hadoop's jars are not there", hint="make connectors")
-    with from_nothing(places, screen, BY_HAND) as system:
-        system.environment["STREAMKEEPER_STORE"] = str(places.home / "store")
-        topic = Topic.made_for(system)
-        screen.tell("starting HDFS, YARN, PostgreSQL and Kafka")
-        servers, where = start_servers(system, YARN)
-        topic.start()
-        screen.tell(f"checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']}; drivers: YARN's containers")
-        airflow = system.start_airflow()
-        system.wait_for_airflow(airflow)
-        for dag in (ROLLBACK_DAG, WATCH, RECOVER):
-            system.wait_for_dag(airflow, dag)
-        screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
-        stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
-        with connect(where.database) as database:
-            played = EventCountActs(
-                topic=topic,
-                conf=dict(CONF),
-                counts=partial(read_counts, database),
-                sums=partial(read_sums, database),
-            )
-            acts = play_all(stage, (*played.begin, Node(servers).act, played.rollback), played.ledger, screen)
-            screen.tell("no more events; the job reads what is left")
-            topic.stop_feed()
-            accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)
+    with (
+        remote_stage(
+            places,
+            screen,
+            YARN,
+            starting="HDFS, YARN, PostgreSQL and Kafka",
+            describe=lambda where: (
+                f"checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']}; drivers: YARN's containers"
+            ),
+            settings={"STREAMKEEPER_STORE": str(places.home / "store")},
+        ) as remote,
+        connect(remote.where.database) as database,
+    ):
+        played = EventCountActs(
+            topic=remote.topic,
+            conf=dict(CONF),
+            counts=partial(read_counts, database),
+            sums=partial(read_sums, database),
+        )
+        wanted = (*played.begin, Node(remote.servers).act, played.rollback)
+        acts, accounts = played.play(remote.stage, wanted, screen)
     return write_report(places, acts, accounts, screen)
 
 

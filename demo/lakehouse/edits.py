@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from demo.kafka.jobs import EVENT_COUNTS
 from demo.kafka.jobs import WITH_LARGEST as WITH_LARGEST_COUNT
-from demo.releases import Edit
+from demo.releases import COUNTED, Edit
+from demo.releases import COUNTED_OTHERWISE as COUNTED_OTHERWISE_IN_TOTALS
 
 TO_DELTA = Edit(
     job=EVENT_COUNTS,
@@ -22,15 +25,11 @@ WITH_LARGEST = Edit(
     description="each minute's largest amount is kept too, and a Python function says what an event counts for",
     replaces=(
         *WITH_LARGEST_COUNT.replaces,
-        ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
+        COUNTED,
         ('events.withWatermark("at"', 'events.withColumn("amount", counted("amount")).withWatermark("at"'),
     ),
 )
-COUNTED_OTHERWISE = Edit(
-    job=EVENT_COUNTS,
-    description="the Python function below the state has another body, which means the same",
-    replaces=(("    return amount\n", "    return int(amount)\n"),),
-)
+COUNTED_OTHERWISE = msgspec.structs.replace(COUNTED_OTHERWISE_IN_TOTALS, job=EVENT_COUNTS)
 COUNTED_TWICE = Edit(
     job=EVENT_COUNTS,
     description="a mistake: each event counts twice",

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from demo.acts.event_counts import EventCountActs
 from demo.acts.stage import Act, Stage
 from demo.acts.switching import Approver
-from demo.deploys import Asked, Deployer, StepReport
+from demo.deploys import Asked, StepReport
 from demo.kafka.jobs import EVENT_COUNTS
 from demo.lakehouse.edits import COUNTED_OTHERWISE, COUNTED_TWICE, TO_DELTA, WITH_LARGEST
-from demo.playing import from_nothing, play_all, settle, write_report
-from demo.recovery import BY_HAND, RECOVER, WATCH, kill_and_recover
+from demo.playing import write_report
+from demo.recovery import RECOVER, kill_and_recover
 from demo.releases import Edit, edit
-from demo.remote import start_servers
+from demo.remote import CLUSTER_CONF, remote_stage
 from demo.show import Screen
-from demo.topic import Topic
 from harness.delta_tables import DeltaReader
-from harness.forms import CONF, ROLLBACK_DAG
+from harness.forms import ROLLBACK_DAG
 from harness.ledger import Totals
 from harness.places import Places
 from harness.remote_servers import S3, find_programs
@@ -34,8 +33,6 @@ from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.records.transitions import Transition
 
 _QUERY = "counts"
-# The installation sets the master.
-_CONF = {name: value for name, value in CONF.items() if name != "spark.master"} | {"spark.executor.memory": "512m"}
 _SEEN_S = 60.0
 
 
@@ -46,34 +43,28 @@ def run_lakehouse_demo(places: Places, screen: Screen) -> bool:
     """
     find_programs()
     table = f"s3a://{FIRST_BUCKET}/tables/{EVENT_COUNTS}"
-    with from_nothing(places, screen, BY_HAND) as system:
-        topic = Topic.made_for(system)
-        screen.tell("starting S3, a Spark cluster with two workers, and Kafka")
-        _, where = start_servers(system, S3)
-        topic.start()
-        screen.tell(f"the table: {table}; checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']}")
-        airflow = system.start_airflow()
-        system.wait_for_airflow(airflow)
-        for dag in (ROLLBACK_DAG, WATCH, RECOVER):
-            system.wait_for_dag(airflow, dag)
-        screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
+    with (
+        remote_stage(
+            places,
+            screen,
+            S3,
+            starting="S3, a Spark cluster with two workers, and Kafka",
+            describe=lambda where: f"the table: {table}; checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']}",
+        ) as remote,
+        set_variables(remote.where.environment),
+    ):
         screen.tell(edit(places, TO_DELTA))
-        stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
-        with set_variables(where.environment):
-            read = DeltaTable(DeltaReader(table))
-            played = EventCountActs(
-                topic=topic,
-                conf=_CONF,
-                counts=read.counts,
-                sums=read.sums,
-                params={"warehouse": table},
-                per_trigger=10_000,
-                larger=WITH_LARGEST,
-            )
-            acts = play_all(stage, (*played.begin, *Mistakes(played).all()), played.ledger, screen)
-            screen.tell("no more events; the job reads what is left")
-            topic.stop_feed()
-            accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)
+        read = DeltaTable(DeltaReader(table))
+        played = EventCountActs(
+            topic=remote.topic,
+            conf=CLUSTER_CONF,
+            counts=read.counts,
+            sums=read.sums,
+            params={"warehouse": table},
+            per_trigger=10_000,
+            larger=WITH_LARGEST,
+        )
+        acts, accounts = played.play(remote.stage, (*played.begin, *Mistakes(played).all()), screen)
     return write_report(places, acts, accounts, screen)
 
 

@@ -10,25 +10,21 @@ from functools import partial
 
 from demo.acts.event_counts import EventCountActs
 from demo.acts.stage import Act, Stage
-from demo.deploys import Deployer, StepReport
+from demo.deploys import StepReport
 from demo.kafka.jobs import EVENT_COUNTS
 from demo.killing import serving_driver
-from demo.playing import Ledger, from_nothing, play_all, settle, write_report
-from demo.recovery import BY_HAND, RECOVER, WATCH, kill_and_recover
-from demo.remote import start_servers
+from demo.playing import Ledger, write_report
+from demo.recovery import kill_and_recover
+from demo.remote import CLUSTER_CONF, remote_stage
 from demo.show import Screen
-from demo.topic import Topic, wait_until_read
-from harness.forms import CONF, ROLLBACK_DAG
+from demo.topic import wait_until_read
 from harness.places import Places
 from harness.processes import StartedProcess
-from harness.remote_servers import S3, Whereabouts, find_programs
+from harness.remote_servers import S3, find_programs
 from harness.spark_cluster import find_executors
 from harness.topic_ledger import connect, read_counts, read_sums
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, StillWaiting
-
-# The installation sets the master.
-_CONF = {name: value for name, value in CONF.items() if name != "spark.master"} | {"spark.executor.memory": "512m"}
 
 
 def run_storage_demo(places: Places, screen: Screen) -> bool:
@@ -37,30 +33,27 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
     Raises NotFound, before anything is started, if the programs of a server are missing.
     """
     find_programs()
-    with from_nothing(places, screen, BY_HAND) as system:
-        topic = Topic.made_for(system)
-        screen.tell("starting S3, PostgreSQL, a Spark cluster with two workers, and Kafka")
-        servers, where = start_servers(system, S3)
-        topic.start()
-        screen.tell(f"checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']}; tasks: {_master(where)}")
-        airflow = system.start_airflow()
-        system.wait_for_airflow(airflow)
-        for dag in (ROLLBACK_DAG, WATCH, RECOVER):
-            system.wait_for_dag(airflow, dag)
-        screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
-        stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
-        with connect(where.database) as database:
-            played = EventCountActs(
-                topic=topic,
-                conf=_CONF,
-                counts=partial(read_counts, database),
-                sums=partial(read_sums, database),
-            )
-            wanted = (*played.begin, *Deaths(servers, played.ledger).all(), played.rollback)
-            acts = play_all(stage, wanted, played.ledger, screen)
-            screen.tell("no more events; the job reads what is left")
-            topic.stop_feed()
-            accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)
+    with (
+        remote_stage(
+            places,
+            screen,
+            S3,
+            starting="S3, PostgreSQL, a Spark cluster with two workers, and Kafka",
+            describe=lambda where: (
+                f"checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']};"
+                f" tasks: {where.environment['STREAMKEEPER_MASTER']}"
+            ),
+        ) as remote,
+        connect(remote.where.database) as database,
+    ):
+        played = EventCountActs(
+            topic=remote.topic,
+            conf=CLUSTER_CONF,
+            counts=partial(read_counts, database),
+            sums=partial(read_sums, database),
+        )
+        wanted = (*played.begin, *Deaths(remote.servers, played.ledger).all(), played.rollback)
+        acts, accounts = played.play(remote.stage, wanted, screen)
     return write_report(places, acts, accounts, screen)
 
 
@@ -107,7 +100,3 @@ class Deaths:
 
     def _recover(self, stage: Stage) -> list[StepReport]:
         return kill_and_recover(stage.system, stage.airflow, stage.deployer, stage.tell, EVENT_COUNTS)
-
-
-def _master(where: Whereabouts) -> str:
-    return where.environment["STREAMKEEPER_MASTER"]

@@ -173,8 +173,8 @@ def test_a_removal_of_a_shadow_can_be_repeated(place: PlaceInBucket, monkeypatch
 
 
 def test_a_bucket_that_drivers_do_not_reach_is_refused(place: PlaceInBucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table on S3 is refused if the installation's checkpoints are elsewhere, and if s3a and boto3 use different
-    servers.
+    """A table on S3 is refused if the installation's checkpoints are elsewhere, if another class than the driver's own
+    would create its commits, and if s3a and boto3 use different servers.
     """
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(InvalidInput, match="the job's fs.s3a endpoint differs from AWS_ENDPOINT_URL"):
@@ -184,7 +184,10 @@ def test_a_bucket_that_drivers_do_not_reach_is_refused(place: PlaceInBucket, mon
     before = conf.get(key)
     conf.remove(key)
     try:
-        with pytest.raises(InvalidInput, match="is on s3a://, but the installation's checkpoints are not"):
-            place.sink.rehearse(place.batch(("a", 1)))
+        for found in ("", "io.delta.storage.S3SingleDriverLogStore"):
+            if found:
+                conf.set(key, found)
+            with pytest.raises(InvalidInput, match="is on s3a://, but the installation's checkpoints are not"):
+                place.sink.rehearse(place.batch(("a", 1)))
     finally:
         conf.set(key, before)

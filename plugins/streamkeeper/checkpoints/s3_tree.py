@@ -108,7 +108,7 @@ class S3Tree(Tree):
             return content
 
     def open(self, path: str) -> IO[bytes]:
-        """Open an object. Each read takes the parts around the wanted bytes with one request."""
+        """Open an object. One request fetches at least 1 MiB."""
         return io.BufferedReader(_RangedObject(self, path), _RANGE_BYTES)
 
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple
@@ -18,11 +17,12 @@ from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.delta_record import SHADOWS, DeltaLogFiles, DeltaRecord, read_record, retried
+from streamkeeper.sinks.storage_access import remove_folder
 
 _AT_ONCE = 8
-"""How many files are looked for at once."""
+"""How many files are checked at once."""
 _FEW = 500
-"""Up to how many files are looked for one by one. For more, the whole table is listed."""
+"""Up to how many files are checked one by one. For more, the whole table is listed."""
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
@@ -153,17 +153,10 @@ def _shadow_record(path: str, version: str) -> DeltaRecord | None:
 def remove_shadow(path: str, version: str) -> None:
     """Remove a version's shadow table below the table ``path``. A removal that was interrupted can be repeated."""
     shadow = tree_at(f"{path}/{SHADOWS}/{version}")
-    # Without its beginning a log is incomplete, so that nobody takes half of a table for a table.
-    _delete(shadow, DeltaLogFiles.listed(shadow).beginning)
-    _delete(shadow, shadow.fresh().look().files)
-    shadow.drop_empty_folders()
+    # Without its beginning a log is incomplete, so that no reader takes half of a table for a table.
+    remove_folder(shadow, first=DeltaLogFiles.listed(shadow).beginning)
     if not (shadows := tree_at(f"{path}/{SHADOWS}")).names(""):
         shadows.drop_empty_folders()
-
-
-def _delete(tree: Tree, paths: Iterable[str]) -> None:
-    for path, why in tree.delete(paths).items():
-        raise StoreUnavailable(f"{tree.where(path)} cannot be removed: {why}", hint="check the rights on the table")
 
 
 def is_delta_table(table: Tree) -> bool:

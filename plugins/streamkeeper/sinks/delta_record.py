@@ -160,7 +160,7 @@ class RecordReader:
         return False
 
     def _read_log(self) -> bool:
-        """Read the log; False if there is none."""
+        """Read the log; False without one."""
         self._stamp = None
         log = DeltaLogFiles.from_checkpoint(self._table)
         newest = log.commits.get(log.newest)
@@ -222,7 +222,7 @@ class DeltaLogFiles:
 
     @classmethod
     def from_checkpoint(cls, table: Tree) -> DeltaLogFiles:
-        """List the log from its newest checkpoint on, as far as the log names it; otherwise the whole log.
+        """List the log from its newest checkpoint on if the log names one; otherwise list the whole log.
 
         A log may contain a commit for each batch of the last 30 days.
         """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import structs
 
 from streamkeeper.checkpoints.layout import is_version_name
-from streamkeeper.errors import Fenced, InvalidInput, StoreUnavailable, Unsupported
+from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.output_segments import OutputSegment
@@ -56,6 +56,7 @@ from streamkeeper.sinks.file_serving import (
     read_serving,
 )
 from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, continue_log, newest_batch
+from streamkeeper.sinks.storage_access import remove_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -331,12 +332,7 @@ class FileWriter(SinkWriter):
         version = self._context.version
         if not self._in_shadow or self._serves(newest_epoch(self._root)) or not is_shadow(self._root, version):
             return
-        folder = folder_at(self._target)
-        kept = folder.delete(folder.look().files)
-        folder.drop_empty_folders()
-        if kept or folder.fresh().names(""):
-            why = next((f": {path}: {reason}" for path, reason in kept.items()), "")
-            raise StoreUnavailable(f"shadow {self._target} cannot be removed completely{why}")
+        remove_folder(folder_at(self._target))
         forget_schemas(self._root, version)
 
     @reaching_output()

@@ -1,13 +1,15 @@
-"""Checks that a JVM is prepared for an output on S3 or in HDFS, and that this process reads the same server."""
+"""Access to the storage of an output: whether a driver may write there, and the removal of a shadow."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
 from streamkeeper.checkpoints.input_files import other_s3
-from streamkeeper.errors import InvalidInput
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.locations import scheme_of
 
 
@@ -30,3 +32,15 @@ def must_reach(what: str, path: str, hadoop: Any, *, prepared: bool) -> None:
         raise InvalidInput(
             f"{what} {path} cannot be read back: {why}", hint="remove the conf, and set AWS_ENDPOINT_URL"
         )
+
+
+def remove_folder(folder: Tree, *, first: Iterable[str] = ()) -> None:
+    """Remove a folder of an output with all its files, those in ``first`` before the others; can be repeated.
+
+    Raises StoreUnavailable if a part of it cannot be removed. If that is a part of ``first``, the others stay.
+    """
+    kept = folder.delete(first) or folder.delete(folder.fresh().look().files)
+    folder.drop_empty_folders()
+    if kept or folder.fresh().names(""):
+        why = next((f": {path}: {reason}" for path, reason in kept.items()), "")
+        raise StoreUnavailable(f"{folder} cannot be removed completely{why}")
