@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.kafka.jobs import WITH_LARGEST as WITH_LARGEST_OF_A_MINUTE
+from demo.lakehouse import edits
 from demo.releases import COUNTED_OTHERWISE, NO_REFUNDS, PARTITIONED, WITH_LARGEST, Edit, edit, edited
 from harness.places import Places
 from streamkeeper.errors import InvalidInput
@@ -45,6 +46,20 @@ def test_the_edit_fits_the_job_that_reads_the_topic(places: Places) -> None:
     """The edit of the job that reads a topic applies to its current file and adds the column ``largest``."""
     edit(places, WITH_LARGEST_OF_A_MINUTE)
     assert 'alias("largest")' in (places.jobs / "event_counts.py").read_text()
+
+
+def test_the_edits_of_the_lakehouse_fit_the_job_that_reads_the_topic(places: Places) -> None:
+    """Applied in their order, the edits of the lakehouse demo each produce a valid and different Python file that writes
+    a Delta table.
+    """
+    seen = set()
+    for change in (edits.TO_DELTA, edits.WITH_LARGEST, edits.COUNTED_OTHERWISE, edits.COUNTED_TWICE):
+        edit(places, change)
+        text = (places.jobs / "event_counts.py").read_text()
+        ast.parse(text)
+        assert "sink=DeltaSink(" in text
+        seen.add(text)
+    assert len(seen) == 4
 
 
 @pytest.mark.parametrize("text", ["a = 1\n", "b = 1\nb = 1\n"], ids=["not there", "there twice"])
