@@ -49,7 +49,7 @@ def test_the_edit_fits_the_job_that_reads_the_topic(places: Places) -> None:
 
 
 def test_the_edits_of_the_lakehouse_fit_the_job_that_reads_the_topic(places: Places) -> None:
-    """Applied in their order, the edits of the lakehouse demo each produce a valid and different Python file that writes
+    """Applied in their order, the edits of the lakehouse demo each produce a different, valid file that writes
     a Delta table.
     """
     seen = set()
