@@ -15,6 +15,7 @@ from streamkeeper.authoring.job_declarations import APPROVERS_HINT, read_approve
 from streamkeeper.authoring.python_workers import leave_types_unparsed
 from streamkeeper.errors import JobUnusable, StreamkeeperError, Unsupported
 from streamkeeper.health.rules import check_thresholds
+from streamkeeper.jvm.values import session_confs
 from streamkeeper.model.manifests.params import Param, ParamMap, check_declared, validate_params
 from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.manifests.trigger import Trigger, parse_trigger
@@ -86,12 +87,12 @@ class JobDefinition:
         """
         _check_session(spark, self.name)
         valid = MappingProxyType(validate_params(self.params, params, job=self.name))
-        before = installation_confs(spark.conf.getAll)
+        before = installation_confs(session_confs(spark))
         seen: list[Query] = []
         for query in self._yielded(spark, valid):
             _check_query(self.name, query, seen)
             _check_no_checkpoint_conf(spark, self.name)
-            check_unchanged(before, installation_confs(spark.conf.getAll))
+            check_unchanged(before, installation_confs(session_confs(spark)))
             seen.append(query)
             yield query
         if not seen:

@@ -17,6 +17,7 @@ from streamkeeper.authoring.job_code import content_of
 from streamkeeper.compatibility.older_manifests import as_described_before
 from streamkeeper.errors import JobUnusable, PermanentError, RegistryDamaged
 from streamkeeper.inspection.query_manifest import describe
+from streamkeeper.jvm.values import session_confs
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifests.manifest import Manifest, is_schema, without_context
 from streamkeeper.model.manifests.release import ParamValue
@@ -78,7 +79,7 @@ def describe_queries(
     for query in job.build(spark, substitute(params, secrets)):
         described = msgspec.structs.replace(describe(query, spark, bundle_root=root), context=context)
         manifest = redact_value(described, secrets)
-        planned[query.name] = PlannedQuery(query=query, manifest=manifest, confs=dict(spark.conf.getAll))
+        planned[query.name] = PlannedQuery(query=query, manifest=manifest, confs=session_confs(spark))
     return planned
 
 

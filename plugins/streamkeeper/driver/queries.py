@@ -33,6 +33,7 @@ from streamkeeper.errors import InputGone
 from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
+from streamkeeper.jvm.values import session_confs
 from streamkeeper.model.protocol.fault_kinds import Fault, Judged
 from streamkeeper.model.protocol.restart_budgets import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
@@ -307,7 +308,7 @@ def restore_confs(spark: Any, confs: Mapping[str, str]) -> None:
     """
     from pyspark.errors import AnalysisException
 
-    present = dict(spark.conf.getAll)
+    present = session_confs(spark)
     for key in present.keys() | confs.keys():
         value = confs.get(key)
         if present.get(key) == value:

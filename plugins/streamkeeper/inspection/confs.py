@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from streamkeeper.jvm.values import read_map, session_confs
 from streamkeeper.model.secret_names import is_secret
 from streamkeeper.model.settings.spark_confs import CODE, SQL, ConfRole, current_key, hash_setting, role
 from streamkeeper.sinks.kinds.known_kinds import connector_folders
@@ -82,7 +83,7 @@ def read_confs(spark: SparkSession) -> dict[str, str]:
     state: Any = spark._jsparkSession.sessionState().conf()
     jvm: Any = spark._jvm
     known = _module(jvm, "org.apache.spark.sql.internal.SQLConf$")
-    settings = {current_key(key): value for key, value in spark.conf.getAll.items()}
+    settings = {current_key(key): value for key, value in session_confs(spark).items()}
     found: dict[str, str] = {}
     for key in dict.fromkeys([*ALWAYS, *sorted(settings)]):
         if key not in ALWAYS and (not key.startswith(SQL) or role(key) is ConfRole.TUNING):
@@ -120,7 +121,7 @@ def _hidden(key: str, default: str | None) -> bool:
 def _hadoop(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield Hadoop's settings: from Hadoop itself, from ``spark.hadoop.…``, and from keys that lack ``spark.``."""
     jvm: Any = spark.sparkContext._jsc
-    found = dict(jvm.hadoopConfiguration().getValByRegex(_SET_IN_HADOOP))
+    found = read_map(jvm.hadoopConfiguration().getValByRegex(_SET_IN_HADOOP))
     found |= {key.removeprefix(_HADOOP): value for key, value in settings.items() if key.startswith(_HADOOP)}
     found |= {key: value for key, value in settings.items() if not key.startswith("spark.")}
     for key, value in found.items():

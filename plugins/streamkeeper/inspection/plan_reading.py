@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _LIMITS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxMetadataStringLength": "1000000"}
 
+_METHODS: dict[str, frozenset[str]] = {}
+"""Class in the JVM -> the names of its public methods, which take tens of milliseconds to list."""
+
 
 class QueryPlan:
     """The ``analyzed`` and the ``chosen`` plan of one streaming DataFrame before its start. The manifest describes the
@@ -103,7 +106,10 @@ def class_name(node: Any) -> str:
 
 def has(node: Any, method: str) -> bool:
     """Whether a JVM object has a public method."""
-    return any(declared.getName() == method for declared in node.getClass().getMethods())
+    name = str(node.getClass().getName())
+    if name not in _METHODS:
+        _METHODS[name] = frozenset(dir(node))
+    return method in _METHODS[name]
 
 
 def walk(node: Any) -> Iterator[Any]:

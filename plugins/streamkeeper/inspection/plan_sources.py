@@ -6,6 +6,7 @@ from typing import Any
 
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_reading import class_name, has, items, schema, walk
+from streamkeeper.jvm.values import read_map
 from streamkeeper.model.manifests.manifest import Source
 from streamkeeper.sources.known_sources import describe_source
 
@@ -47,7 +48,7 @@ def _read(relation: Any) -> tuple[str, dict[str, str]]:
         options.setdefault("path", ",".join(str(path) for path in items(data_source.paths())))
         return str(data_source.className()), options
     extra = relation.extraOptions()
-    return str(relation.sourceName()), {str(key): str(extra.get(key)) for key in list(extra.keySet())}
+    return str(relation.sourceName()), {str(key): str(value) for key, value in read_map(extra).items()}
 
 
 def _name(relation: Any) -> str | None:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from streamkeeper.errors import InputGone, InputUnreadable
 from streamkeeper.jvm.classes import load_class
+from streamkeeper.jvm.values import read_list
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -35,9 +36,7 @@ def check_files(batch: DataFrame, number: int) -> None:
 
     Call this on the thread that runs the batch.
     """
-    java_batch: Any = batch
-    prepare(java_batch.sparkSession)
-    if paths := sorted(map(str, _FOUND[java_batch.sparkSession.sparkContext].doubling(java_batch._jdf))):
+    if paths := _paths("doubling", batch):
         raise doubling_names(number, paths)
 
 
@@ -58,9 +57,7 @@ def check_all_there(batch: DataFrame, number: int) -> None:
     Spark has already listed the files, on any storage. If a file disappears after this check, the task that reads it
     fails.
     """
-    java_batch: Any = batch
-    prepare(java_batch.sparkSession)
-    if paths := sorted(map(str, _FOUND[java_batch.sparkSession.sparkContext].missing(java_batch._jdf))):
+    if paths := _paths("missing", batch):
         raise InputGone(
             f"batch {number} was stopped before it ran: {len(paths)} of its files are missing, such as {paths[0]}",
             hint=PUT_BACK,
@@ -75,3 +72,10 @@ def doubling_names(number: int, paths: list[str]) -> InputUnreadable:
         f"file's path as a pattern, and would read the batch's other files twice. Files with such paths: {named}",
         hint="rename the files, and continue as the runbook describes in *Input files that Spark takes for patterns*",
     )
+
+
+def _paths(which: str, batch: DataFrame) -> list[str]:
+    """Return what a method of the Java class finds in a batch, sorted."""
+    prepare(batch.sparkSession)
+    java_batch: Any = batch
+    return sorted(map(str, read_list(getattr(_FOUND[batch.sparkSession.sparkContext], which)(java_batch._jdf))))
