@@ -290,11 +290,9 @@ def _back_by_replay(request: DeployRequest, facts: QueryFacts, way: Transition) 
 
 
 def _against_replay(request: DeployRequest, kind: str) -> str:
-    can = capabilities_of(kind)
-    if can.takes_again or request.accept_risk:
+    if capabilities_of(kind).takes_again or request.accept_risk:
         return ""
-    once = f"; {can.read_once_by}" if can.read_once_by else ""
-    return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them{once})"
+    return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them)"
 
 
 def _keeps_state(facts: QueryFacts) -> bool:

@@ -134,7 +134,7 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The output of a query."""
 
     kind: Structure
-    """The name of the kind of sink, such as table or file."""
+    """table, file or foreach."""
     output: str
     """The identity of the output, without secrets."""
     options: dict[str, str]
