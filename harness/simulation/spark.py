@@ -125,7 +125,6 @@ class Session:
         self.spark = self
         self.kills = SimpleNamespace(any=lambda: False)
         self.last_word, self.fault = "the JVM has ended", Fault.UNCLASSIFIED
-        self.conf = SimpleNamespace(getAll={})
 
     def _end_with_python(self) -> None:
         """Terminate the JVM shortly after the driver has died, as Spark's gateway does when its standard input is

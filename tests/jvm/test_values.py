@@ -27,6 +27,13 @@ def test_the_confs_are_those_that_spark_returns(spark: SparkSession, value: str)
     assert found == dict(session.conf.getAll)
 
 
+def test_the_confs_are_those_that_spark_returns_if_keys_and_values_contain_the_separator(spark: SparkSession) -> None:
+    """The confs are Spark's own even if keys and values contain the separator equally often."""
+    session = spark.newSession()
+    session.conf.set("acme.\x00key", "with\x00the separator")
+    assert session_confs(session) == dict(session.conf.getAll)
+
+
 @pytest.fixture
 def errors(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The Java exceptions that PySpark has compared with its own errors."""

@@ -1,7 +1,7 @@
 """Reads values from Spark's JVM with few requests. Each request takes a tenth of a millisecond to a millisecond.
 
-A ``for`` loop over a Java collection costs about 30 ms more than its elements: it ends with an exception of Java's
-iterator, which PySpark compares with each of its own errors. A loop over a Java array has no such end.
+A ``for`` loop over a Java collection costs about 30 ms more than its elements: it stops only when Java's iterator
+throws an exception, which PySpark compares with each of its own errors. A loop over a Java array needs no exception.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def read_map(java: Any) -> dict[Any, Any]:
 
 
 def session_confs(spark: SparkSession) -> dict[str, str]:
-    """Return all confs of a session, as ``spark.conf.getAll`` does, with five requests."""
+    """Return all confs of a session, as ``spark.conf.getAll`` does, with few requests."""
     java: Any = spark
     confs = java._jsparkSession.conf().getAll()
     keys, values = (str(texts.mkString(_BETWEEN)).split(_BETWEEN) for texts in (confs.keys(), confs.values()))
-    if len(keys) != len(values):
-        # A value contains the separator.
+    if not len(keys) == len(values) == confs.size():
+        # A key or a value contains the separator.
         return dict(spark.conf.getAll)
     return dict(zip(keys, values, strict=True))
