@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import msgspec
@@ -20,6 +21,8 @@ from streamkeeper.model.records.transitions import Transition
 
 LEAST_PER_SECOND = 10
 _ABOUT_STATE, _ABOUT_OUTPUT, _APPROVE = "backup.approve", "dual_run.review", "Approve"
+_READING_S = 3.0
+"""How long a question is open before it is answered."""
 
 
 def rebuild(stage: Stage) -> list[StepReport]:
@@ -100,19 +103,25 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
 
 
 class Approver:
-    """Answers the question that the task ``question`` of a run asks, while the question is open.
+    """Answers the question that the task ``question`` of a run asks, after the time that a person needs to read it.
 
-    If an answer arrives at the very moment of the question, Airflow retries the asking task and loses the answer, so
-    the approver answers again.
+    If an answer arrives within a second, Airflow resumes the asking task before its scheduler has noticed that the task
+    was deferred. The scheduler then retries the task, and the answer is lost. A retry asks again.
     """
 
     def __init__(self, api: AirflowApi, tell: Tell, question: str, reason: str) -> None:
         self._api, self._tell, self._asking, self._reason = api, tell, question, reason
         self._told = False
+        self._open_since: float | None = None
 
     def __call__(self, run: Run) -> None:
-        """Answer if the question is open."""
+        """Answer if the question has been open long enough."""
         if run.seen.get(self._asking) not in ("deferred", "awaiting_input"):
+            self._open_since = None
+            return
+        if self._open_since is None:
+            self._open_since = time.monotonic()
+        if time.monotonic() - self._open_since < _READING_S:
             return
         subject = self._api.question(run.asked.dag, run.run_id, self._asking).partition("\n")[0]
         if not subject:
