@@ -32,7 +32,7 @@ The job's file is `order_totals.py` in the directory that `STREAMKEEPER_JOBS` na
 """
 _ORDER = (
     *("streaming_job", "Param", "Query", "TableSink", "FileSink", "read_serving", "DeltaSink"),
-    *("ForeachBatch", "BatchContext"),
+    *("KafkaSink", "newest_attempts", "ForeachBatch", "BatchContext"),
 )
 
 
@@ -104,7 +104,10 @@ def _field(node: ast.stmt) -> str:
     assert isinstance(node, ast.AnnAssign)
     value = node.value
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
-        value = next((each.value for each in value.keywords if each.arg == "default"), None)
+        values = {each.arg: each.value for each in value.keywords}
+        factory = values.get("default_factory")
+        made = ast.Call(factory, [], []) if factory is not None else None
+        value = values.get("default", made)
     if value is not None and "REQUIRED" in ast.unparse(value):
         return f"{ast.unparse(node.target)}: {_public(node.annotation)} = ..."
     return _argument(ast.unparse(node.target), node.annotation, value)

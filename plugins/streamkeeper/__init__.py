@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from streamkeeper.authoring.definition import Param, Query, streaming_job
+    from streamkeeper.sinks.batch_headers import newest_attempts
     from streamkeeper.sinks.delta import DeltaSink
     from streamkeeper.sinks.file import FileSink, read_serving
     from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
+    from streamkeeper.sinks.kafka import KafkaSink
     from streamkeeper.sinks.table import TableSink
 
 __all__ = [
@@ -21,9 +23,11 @@ __all__ = [
     "DeltaSink",
     "FileSink",
     "ForeachBatch",
+    "KafkaSink",
     "Param",
     "Query",
     "TableSink",
+    "newest_attempts",
     "read_serving",
     "streaming_job",
 ]
@@ -33,9 +37,11 @@ _HOMES = {
     "DeltaSink": "streamkeeper.sinks.delta",
     "FileSink": "streamkeeper.sinks.file",
     "ForeachBatch": "streamkeeper.sinks.foreach",
+    "KafkaSink": "streamkeeper.sinks.kafka",
     "Param": "streamkeeper.authoring.definition",
     "Query": "streamkeeper.authoring.definition",
     "TableSink": "streamkeeper.sinks.table",
+    "newest_attempts": "streamkeeper.sinks.batch_headers",
     "read_serving": "streamkeeper.sinks.file",
     "streaming_job": "streamkeeper.authoring.definition",
 }

@@ -15,6 +15,7 @@ NAMES = {name for kind in REPLAYED for name in (kind.name, *kind.formats)}
 OF_SOURCES_ALONE = {kind.name for kind in REPLAYED} - {"file"}
 """Names that mean nothing but a kind of source: ``file`` is a scheme and a kind of sink, too."""
 OTHER_MEANINGS = {
+    "__init__.py": "the sink of that name",
     "cli/main.py": "an example in a help text",
     "compatibility/observations.py": "names of measured changes",
     "compatibility/sources.py": "names of measured changes",
@@ -23,6 +24,9 @@ OTHER_MEANINGS = {
     "inspection/kafka_topics.py": "the brokers, which this module asks",
     "inspection/routing.py": "a library of Python, through which a sink's function writes",
     "model/settings/spark_confs.py": "Spark's own confs",
+    "sinks/kafka.py": "the sink of that name",
+    "sinks/kafka_topic.py": "the brokers of that sink, which this module asks",
+    "sinks/kinds/kafka_kind.py": "the sink of that name",
 }
 
 

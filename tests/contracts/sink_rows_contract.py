@@ -4,7 +4,7 @@ Spark's own frames.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,6 +54,13 @@ class RowsPlace(Protocol):
 
 class SinkRowsContract:
     """The contract of a kind of sink about rows, run against an empty ``place``."""
+
+    changes: Mapping[ColumnChange, Callable[[DataFrame], DataFrame]] = CHANGES
+    """The changes of columns, applied to the rows of ``noted``."""
+
+    def noted(self, rows: DataFrame) -> DataFrame:
+        """Return rows with one more column that the kind accepts."""
+        return rows.withColumn("note", f.lit("x"))
 
     @pytest.fixture
     def can(self, place: RowsPlace) -> SinkCapabilities:
@@ -107,6 +114,22 @@ class SinkRowsContract:
         naming = [name for name, value in options.items() if value and set(value.split(",")) <= columns]
         assert naming == [can.placed_by] * bool(can.placed_by)
 
+    def test_placing_columns_with_fixed_names_leave_no_place_for_other_columns(
+        self, place: RowsPlace, can: SinkCapabilities
+    ) -> None:
+        """A kind whose placing columns have fixed names refuses a column that it does not know, with the column's name,
+        and writes rows with the known ones.
+        """
+        if not can.placing_columns:
+            return
+        writer = _begin(place)
+        known = place.batch(SECOND)
+        assert set(known.columns) & set(can.placing_columns)
+        writer.write(known, 1)
+        with pytest.raises(StreamkeeperError, match="no_such_column"):
+            writer.write(known.withColumn("no_such_column", f.lit("x")), 2)
+        assert place.rows() == [FIRST, SECOND]
+
     def test_a_null_in_a_placing_column_is_refused_if_required(self, place: RowsPlace, can: SinkCapabilities) -> None:
         """A row with a null in a placing column is refused with the column's name if the sink needs a place for each
         row; otherwise it is written.
@@ -140,7 +163,7 @@ class SinkRowsContract:
         _begin(place)
         new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 0), OutputSegment("v0002")))
         new.seed(0)
-        wider = place.batch(SECOND).withColumn("note", f.lit("x"))
+        wider = self.noted(place.batch(SECOND))
         if can.one_place:
             with pytest.raises(OutputUnfit):
                 new.write(wider, 1)
@@ -160,8 +183,8 @@ class SinkRowsContract:
             return
         writer = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
-            rows = place.batch(row).withColumn("note", f.lit("x"))
-            writer.write(CHANGES[change](rows) if number else rows, number)
+            rows = self.noted(place.batch(row))
+            writer.write(self.changes[change](rows) if number else rows, number)
         assert place.rows() == [FIRST, SECOND]
 
 

@@ -34,6 +34,7 @@ def test_a_query_writing_to_a_server_table_may_run_on_a_cluster() -> None:
         ("table", "sqlite:////w.db#totals", "a file of one machine"),
         ("file", "/out", "a different one on each node"),
         ("foreach", "jobs.audit", "outlives its driver"),
+        ("kafka", "totals", "outlives its driver"),
         ("lake", "s3a://bucket/table", "outlives its driver"),
     ],
 )
@@ -66,10 +67,10 @@ def test_an_output_that_the_next_node_would_not_find_is_refused_by_name(kind: st
 
 def test_an_output_reachable_from_every_node_is_accepted() -> None:
     """Drivers that YARN may restart on a different node may write to a server's table, to files in a bucket or in HDFS,
-    and to a function.
+    to a topic and to a function.
     """
     outputs = [("table", "postgresql://host/db#t"), ("file", "s3a://bucket/out"), ("file", "hdfs://one:8020/out")]
-    must_fit_any_node([writes(*each) for each in (*outputs, ("foreach", "jobs.audit"))], "yarn")
+    must_fit_any_node([writes(*each) for each in (*outputs, ("kafka", "totals"), ("foreach", "jobs.audit"))], "yarn")
 
 
 def test_a_master_that_is_down_is_waited_for() -> None:

@@ -273,9 +273,12 @@ def test_a_rollback_prefers_what_loses_nothing():
     assert choose(takes, kind=Rollback())[0].way is Transition.RESUME
 
 
-def test_a_rollback_that_replays_into_a_function_needs_accept_risk():
-    """A rollback in which a function would receive batches a second time is refused until ``accept_risk`` is set."""
-    at = facts(finding("x"), kept="v0001", current="v0002", sink="foreach")
+@pytest.mark.parametrize("sink", ["foreach", "kafka"])
+def test_a_rollback_that_replays_into_a_function_or_a_topic_needs_accept_risk(sink):
+    """A rollback in which a function or a topic would receive batches a second time is refused until ``accept_risk`` is
+    set.
+    """
+    at = facts(finding("x"), kept="v0001", current="v0002", sink=sink)
     assert "second time" in choose(at, kind=Rollback())[1]
     assert choose(at, kind=Rollback(), accept_risk=True)[0].way is Transition.RETURN
 

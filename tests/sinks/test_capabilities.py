@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
+from pyspark.sql import functions as f
 from sqlalchemy import Engine, event
 
-from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, TableSink, read_serving
+from harness.kafka_broker import KafkaBroker
+from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, KafkaSink, TableSink, read_serving
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.webhdfs import WebHdfs
 from streamkeeper.errors import StreamkeeperError
+from streamkeeper.jvm.task_classes import load_task_class
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
-from streamkeeper.sinks import delta_commit, file, file_serving
+from streamkeeper.sinks import delta_commit, file, file_serving, kafka
+from streamkeeper.sinks.batch_headers import HEADERS, TASK_CLASS
 from streamkeeper.sinks.delta_session import DeltaSession
 from streamkeeper.sinks.delta_writer import DeltaWriter
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
@@ -223,6 +228,37 @@ class Function(Batches):
         before_each_file_write(self.root, act)
 
 
+class Topic(Batches):
+    """A Kafka topic; the content of a record is a row as JSON, and its key is the customer."""
+
+    def __init__(self, root: Path, spark: SparkSession, broker: KafkaBroker) -> None:
+        super().__init__(root, spark)
+        load_task_class(spark, TASK_CLASS)
+        self._broker, self._topic = broker, broker.create_topic()
+        self.where = broker.servers
+        self.sink = KafkaSink(broker.servers, self._topic)
+        self.elsewhere = KafkaSink(broker.servers, broker.create_topic())
+
+    def batch(self, row: tuple[str | None, int]) -> DataFrame:
+        return super().batch(row).selectExpr("customer AS key", "to_json(struct(*)) AS value")
+
+    def rows(self) -> list[tuple[str | None, int]]:
+        """Return the rows of all records, without the filter of ``newest_attempts``."""
+        found = map(json.loads, self._broker.read(self._topic))
+        return sorted(((row.get("customer"), row["total"]) for row in found), key=lambda row: row[0] or "~")
+
+    def before_each_write(self, act: Callable[[], None]) -> None:
+        """Call ``act`` before and after Spark sends a batch."""
+        do = kafka.send
+
+        def acting(*args: Any) -> None:
+            act()
+            do(*args)
+            act()
+
+        kafka.send = acting
+
+
 class TestTable(SinkContract, SinkRowsContract, SinkKillContract):
     """A SQLite table keeps the sink contracts; what differs in PostgreSQL is tested in ``test_table_postgres``."""
 
@@ -336,6 +372,26 @@ class TestFunction(SinkContract, SinkRowsContract, SinkKillContract):
         return Function(tmp_path, spark)
 
 
+@pytest.mark.kafka
+class TestTopic(SinkContract, SinkRowsContract, SinkKillContract):
+    """A Kafka topic keeps the sink contracts."""
+
+    changes = {
+        ColumnChange.ADDED: lambda rows: rows.withColumn("partition", f.lit(0)),
+        ColumnChange.REMOVED: lambda rows: rows.drop("headers"),
+        ColumnChange.REORDERED: lambda rows: rows.select("value", "headers", "key"),
+        ColumnChange.RETYPED: lambda rows: rows.withColumn("key", f.col("key").cast("binary")),
+        ColumnChange.NULLABLE: lambda rows: rows.withColumn("key", f.lit(None).cast("string")),
+    }
+
+    def noted(self, rows: DataFrame) -> DataFrame:
+        return rows.withColumn("headers", f.expr(f"CAST(array() AS {HEADERS})"))
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, spark: SparkSession, kafka: KafkaBroker) -> Topic:
+        return Topic(tmp_path, spark, kafka)
+
+
 @pytest.mark.parametrize("form", ["json", "orc"])
 @pytest.mark.parametrize("change", ColumnChange)
 def test_json_and_orc_files_accept_the_declared_changes_of_columns(
@@ -355,6 +411,8 @@ WRONG: list[tuple[type[Any], str, Any, Callable[..., None]]] = [
     (Files, "knows_batches", False, SinkContract.test_the_newest_batch_is_reported_by_another_writer_and_a_lookup),
     (Function, "knows_batches", True, SinkContract.test_the_newest_batch_is_reported_by_another_writer_and_a_lookup),
     (Files, "shadows", False, SinkContract.test_shadow_rows_are_invisible_to_readers_and_removed_on_discard),
+    (Table, "delivers", True, SinkContract.test_an_output_that_delivers_rows_passes_each_written_row_on),
+    (Function, "delivers", True, SinkContract.test_shadow_rows_are_invisible_to_readers_and_removed_on_discard),
     (Function, "shadows", True, SinkContract.test_comparing_a_shadow_with_the_output_reports_equal_or_different_rows),
     (
         Table,
@@ -398,6 +456,12 @@ WRONG: list[tuple[type[Any], str, Any, Callable[..., None]]] = [
     ),
     (Table, "placed_by", "", SinkRowsContract.test_placing_columns_are_in_the_declared_option_only),
     (Table, "placed_by", "partition_by", SinkRowsContract.test_placing_columns_are_in_the_declared_option_only),
+    (
+        Function,
+        "placing_columns",
+        ("customer",),
+        SinkRowsContract.test_placing_columns_with_fixed_names_leave_no_place_for_other_columns,
+    ),
     (Table, "needs_place", False, SinkRowsContract.test_a_null_in_a_placing_column_is_refused_if_required),
     (PartitionedFiles, "needs_place", True, SinkRowsContract.test_a_null_in_a_placing_column_is_refused_if_required),
     (Table, "complete_replaces", False, SinkRowsContract.test_a_batch_in_complete_mode_replaces_all_rows_as_declared),
@@ -486,8 +550,8 @@ def test_the_suite_sees_a_cutover_of_two_writes(
 
 
 def test_every_capability_has_a_wrong_declaration_that_is_seen() -> None:
-    """Every capability has a false declaration that the contract's tests find, except ``place``, ``receiver`` and
-    ``result_of``, which are texts for people.
+    """Every capability has a false declaration that the contract's tests find, except ``place``,
+    ``read_once_by``, ``receiver`` and ``result_of``, which are texts for people.
     """
     seen = {name for _, name, _, _ in WRONG} | {"numbering"}
-    assert set(SinkCapabilities.__struct_fields__) - seen == {"place", "receiver", "result_of"}
+    assert set(SinkCapabilities.__struct_fields__) - seen == {"place", "read_once_by", "receiver", "result_of"}

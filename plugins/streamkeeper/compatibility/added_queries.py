@@ -19,7 +19,7 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
     """Report an added query. The query gets a new checkpoint, and must not take over an output that another query has
     written.
     """
-    owners = _owners(new, deployed)
+    owners = _owners(new, deployed, candidate)
     renamed = [name for name, old in deployed.items() if name not in candidate and may_be_renamed(old, new)]
     if owners:
         hint = "keep the deployed output of each query, or write to a new output"
@@ -61,7 +61,7 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
 def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Finding]:
     """Report a removed query. Its checkpoint and its output stay, so no data is lost."""
     old = deployed[name]
-    heirs = _owners(old, candidate)
+    heirs = _owners(old, candidate, deployed)
     alike = [new for new in candidate if new not in deployed and may_be_renamed(old, candidate[new])]
     reason = f"the candidate has no query `{name}`"
     if heirs:
@@ -134,11 +134,16 @@ def _each(clauses: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(clauses[:-1]), *clauses[-1:])))
 
 
-def _owners(manifest: Manifest, others: Queries) -> list[str]:
-    """Return the queries that write to the same place; none for a sink function, whose place is not known."""
-    if not capabilities_of(manifest.sink.kind).names_place:
+def _owners(manifest: Manifest, others: Queries, beside: Queries) -> list[str]:
+    """Return the queries that write to the same place; none for a sink function, whose place is not known.
+
+    ``beside``: the queries that may share the place with this one. They count only if the output accepts one writer.
+    """
+    can = capabilities_of(manifest.sink.kind)
+    if not can.names_place:
         return []
-    return [name for name, other in others.items() if other.sink.same_place(manifest.sink)]
+    shared = beside if can.delivers else ()
+    return [name for name, other in others.items() if other.sink.same_place(manifest.sink) and name not in shared]
 
 
 def _alike_functions(old: Manifest, new: Manifest) -> bool:

@@ -209,6 +209,10 @@ OPAQUE: dict[str, str] = {
     "not-rehearsed": f"{_LOOK} whether the next batch succeeds is unknown",
     "sink-server-not-on-record": "batches would be written to the server that the URL names now; the server of earlier "
     "batches is not recorded",
+    "sink-kind-changed": "the new sink would receive only new batches: rows written so far stay in the old one",
+    "sink-output-changed": "the new output would receive only new batches: rows written so far stay in the old one",
+    "output-placing-column-changed": "the output, and no longer the query, would choose the place of new records, or "
+    "the other way round: records that belong together may be in other partitions than earlier ones",
     "release-not-on-record": "the candidate would continue with state of an unknown release; no check can prove that "
     "the two fit",
     "not-looked": "the effect is not fully known, because one of the checks could not run",

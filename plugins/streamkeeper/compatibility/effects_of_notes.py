@@ -19,6 +19,7 @@ NOTES: dict[str, str] = {
     "source-order-of-files-changed": "each file would still be read once, in another order",
     "source-start-changed": "no effect: each source continues at the offset in the checkpoint",
     "sink-key-reordered": "no effect: rows are found by the same columns",
+    "sink-option-changed": "new batches would be written with the new value; rows written so far stay as they are",
     "source-upkeep-changed": "the same rows would be read; only fetching, cleanup or extra columns differ",
     "source-selection-changed": "every file that matches now and was not read yet would be read",
     "source-reading-changed": "new rows would be parsed differently; no state is computed from the values concerned",

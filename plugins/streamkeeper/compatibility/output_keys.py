@@ -67,6 +67,12 @@ _OF_CODE = (
     "results would be written under other values of {name}, and existing rows would never be updated, if the stateful "
     "code, as changed, returns such values; if it returns the same values, this finding is harmless"
 )
+_OF_RECORDS = (
+    "new records would get other keys or partitions than earlier ones with the same content: readers of one partition "
+    "would miss records, the order of the records of one key would no longer be kept, and compaction would keep the "
+    "old key's last record"
+)
+_OF_RECORDS_HINT = f"{APPROVE}. Approve if the output's readers accept that; otherwise revert the change"
 
 
 class KeyCause(NamedTuple):
@@ -90,8 +96,11 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             continue
         before, after = had[name], has[name]
         for severity, evidence, line in _causes(before, after, old, new):
-            found = _finding(capabilities_of(new.sink.kind).place, name, severity, evidence, line)
-            if severity is Severity.BREAKING and _are_results_of_code(before, after):
+            can = capabilities_of(new.sink.kind)
+            found = _finding(can.place, name, severity, evidence, line)
+            if can.delivers:
+                found = _of_records(found)
+            elif severity is Severity.BREAKING and _are_results_of_code(before, after):
                 found = msgspec.structs.replace(found, effect=_OF_CODE.format(name=name))
             yield from with_line([found], old, new, [before.meaning], [after.meaning])
             break
@@ -106,14 +115,17 @@ def kept_by(manifest: Manifest) -> tuple[str, ...]:
 
 
 def placing_columns(manifest: Manifest) -> tuple[str, ...]:
-    """Return the output columns whose values determine where the output stores a row. A sink option lists them.
+    """Return the output columns whose values determine where the output stores a row. Either they have fixed names, or
+    a sink option lists them.
 
     If that option cannot be parsed, for instance because a column's name contains a comma, return all output columns.
     If no such option is known for the kind of sink, return the columns of every option that lists columns.
     """
     columns = output_columns(manifest)
-    option = capabilities_of(manifest.sink.kind).placed_by
-    if option:
+    can = capabilities_of(manifest.sink.kind)
+    if can.placing_columns:
+        return tuple(name for name in can.placing_columns if name in columns)
+    if option := can.placed_by:
         names = manifest.sink.options.get(option, "").split(",")
         return tuple(names if all(name in columns for name in names) else columns) if any(names) else ()
     lists = [value.split(",") for value in manifest.sink.options.values()]
@@ -137,6 +149,15 @@ def _finding(place: str, name: str, severity: Severity, evidence: str, line: str
         line=line,
         hint=NEW_CHECKPOINT if severity is Severity.BREAKING else opaque,
         reference="measured: sink_table_key_window_end, sink_table_key_upper, sink_table_key_format",
+    )
+
+
+def _of_records(found: Finding) -> Finding:
+    """Return the finding for an output that delivers rows: no state and no row of it depends on earlier rows, so a
+    person can approve the change.
+    """
+    return msgspec.structs.replace(
+        found, severity=Severity.OPAQUE, hint=_OF_RECORDS_HINT, effect=_OF_RECORDS, reference=""
     )
 
 

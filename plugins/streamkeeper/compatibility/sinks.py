@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import OF_TABLE
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change, given_change, text_change
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, columns_of, is_schema
-from streamkeeper.model.manifests.sink_capabilities import ColumnChange
+from streamkeeper.model.manifests.sink_capabilities import ColumnChange, needs_no_copy
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _KEY, _ENDS = "key", "availablenow"
 _NOT_NULL = " not null"
+_ONLY_NEW_ROWS = (
+    f"{APPROVE}. Approve if the readers of the new output need only new rows; those written so far stay in {{output}}, "
+    "where readers can still read them"
+)
+_OTHER_PLACE = (
+    f"{APPROVE}. Approve if readers accept that new records with the same content are in other partitions or have "
+    "other keys than the records written so far"
+)
 _HISTORY = (
     "no action is needed if the output's readers accept old and new rows side by side; otherwise revert the change"
 )
@@ -23,14 +31,8 @@ _HISTORY = (
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report another kind of sink. The new sink has no record of the batches written so far."""
     if old.sink.kind != new.sink.kind:
-        yield Finding(
-            rule="sink-kind-changed",
-            severity=Severity.BREAKING,
-            where="sink",
-            evidence=change(f"{old.sink.kind} {old.sink.output}", f"{new.sink.kind} {new.sink.output}"),
-            hint=NEW_CHECKPOINT,
-            reference="measured: sink_noop_to_file",
-        )
+        evidence = change(f"{old.sink.kind} {old.sink.output}", f"{new.sink.kind} {new.sink.output}")
+        yield _moved("sink-kind-changed", old, new, evidence, "sink_noop_to_file")
 
 
 def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -47,7 +49,21 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         hint = "check that it writes to the same place: rows written so far are not copied to another one"
         yield note("sink-function-renamed", "sink", evidence, hint=hint)
     else:
-        yield breaking("sink-output-changed", "sink", evidence, "sink_dir_changed")
+        yield _moved("sink-output-changed", old, new, evidence, "sink_dir_changed")
+
+
+def _moved(rule: str, old: Manifest, new: Manifest, evidence: str, measured: str) -> Finding:
+    """Return a finding about another output, which needs only an approval if the new output needs no copy of the rows
+    written so far.
+    """
+    if not _needs_no_copy(old, new):
+        return breaking(rule, "sink", evidence, measured)
+    hint = _ONLY_NEW_ROWS.format(output=old.sink.output)
+    return Finding(rule=rule, severity=Severity.OPAQUE, where="sink", evidence=evidence, hint=hint)
+
+
+def _needs_no_copy(old: Manifest, new: Manifest) -> bool:
+    return needs_no_copy(capabilities_of(old.sink.kind), capabilities_of(new.sink.kind))
 
 
 def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Finding]:
@@ -71,7 +87,7 @@ def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Find
 
 def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed key, format or partitioning of the output. The existing rows do not fit such a change, unless
-    only the order of the key's columns has changed.
+    only the order of the key's columns has changed, or the output delivers rows and keeps no place for them.
     """
     if old.sink.kind != new.sink.kind:
         return
@@ -81,6 +97,8 @@ def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             continue
         if key == _KEY and was and now and sorted(was.split(",")) == sorted(now.split(",")):
             yield note("sink-key-reordered", "sink", change(was, now))
+        elif capabilities_of(new.sink.kind).delivers:
+            yield note("sink-option-changed", f"sink, option {key}", given_change(was, now))
         else:
             yield Finding(
                 rule="sink-option-changed",
@@ -97,9 +115,12 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     before, after = _columns(old), _columns(new)
     if before == after and list(before) == list(after):
         return
-    takes = _takes(new) if old.sink.kind == new.sink.kind else frozenset()
+    same = old.sink.kind == new.sink.kind
+    takes = _takes(new) if same or _needs_no_copy(old, new) else frozenset()
     removed, added = [name for name in before if name not in after], [name for name in after if name not in before]
     meanings = [{column.name: column.meaning for column in each.columns} for each in (old, new)]
+    if same:
+        yield from _placing_columns_changed(removed, added, new)
     if removed:
         yield _columns_finding(ColumnChange.REMOVED, takes, new, change(removed, "", "column"))
     if added:
@@ -113,6 +134,21 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if not removed and not added and list(before) != list(after):
         order = change(list(before), list(after), "order of columns")
         yield _columns_finding(ColumnChange.REORDERED, takes, new, order)
+
+
+def _placing_columns_changed(removed: Sequence[str], added: Sequence[str], new: Manifest) -> Iterator[Finding]:
+    """Report added and removed columns that determine a row's place by their names. Where one is missing, the output
+    decides.
+    """
+    for name in capabilities_of(new.sink.kind).placing_columns:
+        if name in (*removed, *added):
+            yield Finding(
+                rule="output-placing-column-changed",
+                severity=Severity.OPAQUE,
+                where=f"sink, column {name}",
+                evidence=change(name, "", "column") if name in removed else change("", name, "column"),
+                hint=_OTHER_PLACE,
+            )
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -218,6 +218,8 @@ def _what_is_down(links: Sequence[Link]) -> Fault:
     frames = [frame for link in links if link.java for frame in link.frames]
     if any(each.writer_frames.match(frame) for each in SOURCE_ERRORS for frame in frames):
         return Fault.SINK_DOWN
+    if any(each.is_of_writer(link.kind, link.message) for each in SOURCE_ERRORS for link in links if link.java):
+        return Fault.SINK_DOWN
     clients = tuple(prefix for each in SOURCE_ERRORS for prefix in each.client_classes)
     readers = tuple(prefix for each in SOURCE_ERRORS for prefix in each.reader_frames)
     reads = any(link.java and link.kind.startswith(clients) for link in links)

@@ -33,10 +33,12 @@ from streamkeeper.errors import InputGone
 from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
+from streamkeeper.jvm.task_classes import load_task_class
 from streamkeeper.jvm.values import session_confs
 from streamkeeper.model.protocol.fault_kinds import Fault, Judged
 from streamkeeper.model.protocol.restart_budgets import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.sinks.kinds.known_kinds import task_class_of
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 from streamkeeper.system.memory_kills import RecentKills
@@ -155,6 +157,8 @@ class ServedQuery:
         spark: Any = query.df.sparkSession
         must_be_create_only(spark, self.checkpoint.spark_path)
         prepare(spark)
+        if task_class := task_class_of(query.sink.kind):
+            load_task_class(spark, task_class)
         restore_confs(spark, self._planned.confs)
         trigger = parse_trigger(query.trigger)
         timing: dict[str, Any] = {"availableNow": True} if trigger.available_now else {"processingTime": trigger.text}

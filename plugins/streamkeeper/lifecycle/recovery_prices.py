@@ -45,7 +45,8 @@ def price_of_replay(query: QueryLook, replay: Replay) -> Price:
     count = "everything" if replay.batches is None else _count(replay.batches, "batch", "batches")
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
     doubles = not replay.takes and not nothing
-    twice = f"so {capabilities_of(query.sink).receiver} receives them TWICE"
+    can = capabilities_of(query.sink)
+    twice = f"so {can.receiver} receives them TWICE{f'; {can.read_once_by}' if can.read_once_by else ''}"
     written = "" if nothing else f"the same, {replay.takes or twice}"
     lost = replay.gone or ("" if nothing or not replay.unknown else f"possibly some of it: {replay.unknown}")
     return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)

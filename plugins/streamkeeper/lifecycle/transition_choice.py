@@ -290,9 +290,11 @@ def _back_by_replay(request: DeployRequest, facts: QueryFacts, way: Transition) 
 
 
 def _against_replay(request: DeployRequest, kind: str) -> str:
-    if capabilities_of(kind).takes_again or request.accept_risk:
+    can = capabilities_of(kind)
+    if can.takes_again or request.accept_risk:
         return ""
-    return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them)"
+    once = f"; {can.read_once_by}" if can.read_once_by else ""
+    return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them{once})"
 
 
 def _keeps_state(facts: QueryFacts) -> bool:

@@ -20,8 +20,10 @@ def ask_output(question: OutputQuestion) -> OutputAnswer:
     If this batch cannot be determined, the result's ``unknown`` contains the reason. Raises no error, and changes
     nothing.
     """
-    if not capabilities_of(question.sink.kind).knows_batches:
-        return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")
+    can = capabilities_of(question.sink.kind)
+    if not can.knows_batches:
+        of = f"{can.receiver} {question.sink.output}" if can.names_place else "the output of a function"
+        return OutputAnswer(unknown=f"Streamkeeper cannot query {of}")
     return module_of(question.sink.kind).answer(question)
 
 

@@ -12,6 +12,7 @@ KAFKA_ERRORS = SourceErrors(
     lost_text=re.compile(r"[Ss]ome data may have been (lost|missed)|[Cc]annot fetch offset|offset was changed from"),
     reader_frames=("org.apache.spark.sql.kafka010.",),
     writer_frames=re.compile(r"org\.apache\.(spark\.sql\.kafka010\.(producer\.|\w*Writ)|kafka\.clients\.producer\.)"),
+    writer_text=re.compile(r"^Topic \S+ not present in metadata|^Expiring \d+ record"),
     client_classes=("org.apache.kafka.",),
     unreachable_classes=frozenset(
         {

@@ -23,6 +23,8 @@ class SourceErrors:
     """Beginnings of the frames of Spark's reader."""
     writer_frames: re.Pattern[str] = _NOTHING
     """Frames of a writer to such a place. Errors that such a frame raises belong to an output."""
+    writer_text: re.Pattern[str] = _NOTHING
+    """Messages that only the writing client has, for its errors without frames. They too belong to an output."""
     client_classes: tuple[str, ...] = ()
     """Beginnings of the names of the client's classes of errors in the JVM, with their packages."""
     unreachable_classes: frozenset[str] = frozenset()
@@ -41,6 +43,10 @@ class SourceErrors:
     def is_lost(self, frame: str, message: str) -> bool:
         """Whether an error with this message, raised in this frame, means that input is lost."""
         return frame.startswith(self.reader_frames) and self.lost_text.search(message) is not None
+
+    def is_of_writer(self, kind: str, message: str) -> bool:
+        """Whether an error of the JVM with this message comes from the writing client. ``kind``: the error's class."""
+        return kind.startswith(self.client_classes) and self.writer_text.search(message) is not None
 
     def is_unreachable(self, kind: str, message: str) -> bool:
         """Whether the message of an error of the JVM means that no server was reached. ``kind``: the error's class."""

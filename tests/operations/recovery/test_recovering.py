@@ -130,18 +130,32 @@ def test_a_recovery_with_a_cost_other_than_the_accepted_one_is_refused(job: Regi
         open_recovery(job.installation, "op2", stale)
 
 
-def test_a_foreach_sink_receives_batches_twice_only_with_accept_replay(tmp_path: Path) -> None:
-    """A recovery that would send batches to a foreach sink twice needs ``--accept-replay``, and its rebuild is not
-    possible.
+@pytest.mark.parametrize(
+    ("sink", "written"),
+    [
+        ("foreach", "so your function receives them TWICE"),
+        (
+            "kafka",
+            "so the topic receives them TWICE; with batch_headers, a reader that uses newest_attempts sees them once",
+        ),
+    ],
+)
+def test_an_output_without_a_record_receives_batches_twice_only_with_accept_replay(
+    tmp_path: Path, sink: str, written: str
+) -> None:
+    """A recovery that would send batches to a function or a topic twice says so and needs ``--accept-replay``, and its
+    rebuild is not possible.
     """
-    job = registered(tmp_path, sink="foreach")
+    job = registered(tmp_path, sink=sink)
     job.take()
     job.commit(8)
     job.report(committed=8)
     (job.directory / "commits/8").write_text("")
     found = diagnose_job(job.installation, JOB)
     assert found.cause is Problem.CHECKPOINT_DAMAGED
-    assert found.option(RESTORE).prices[0].doubles
+    (price,) = found.option(RESTORE).prices
+    assert price.doubles
+    assert price.written == f"the same, {written}"
     with pytest.raises(OperationRefused, match="--accept-replay"):
         open_recovery(job.installation, "op2", asked(accepted_by="ada", accept_loss=True))
     assert "cannot be written without readers seeing it" in found.option(REBUILD).why_not

@@ -57,6 +57,7 @@ _OF_RULE = {
     "output-lost": Concern.OUTPUT_LOST,
     "output-of-another-installation": Concern.OUTPUT,
     "output-name-taken": Concern.OUTPUT,
+    "output-placing-column-changed": Concern.OUTPUT,
     "query-may-be-renamed": Concern.OWNER,
     "refused-by-spark": Concern.UNEXPLAINED,
     "sink-ahead-of-checkpoint": Concern.SINK_AHEAD,

@@ -134,7 +134,7 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The output of a query."""
 
     kind: Structure
-    """table, file or foreach."""
+    """The name of the kind of sink, such as table or file."""
     output: str
     """The identity of the output, without secrets."""
     options: dict[str, str]

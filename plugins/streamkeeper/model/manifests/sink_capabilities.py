@@ -47,6 +47,10 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """How the output avoids duplicates of replayed rows, as a phrase; empty if it would contain these rows twice."""
     receiver: str = "the output"
     """Who receives a replayed batch, as a person would name it."""
+    read_once_by: str = ""
+    """How a reader can see replayed rows once although the output contains them twice, as a phrase; empty if it
+    cannot.
+    """
     fences: bool = False
     """Whether the output refuses every write of a superseded writer, whenever that writer resumes."""
     knows_batches: bool = False
@@ -93,3 +97,20 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the output refuses a row in which such a column is null."""
     complete_replaces: bool = False
     """Whether each batch in complete mode replaces all rows."""
+    placing_columns: tuple[str, ...] = ()
+    """The columns that determine a row's place, if their names are fixed and no option names them. An output with such
+    names accepts no other columns than those that it knows.
+    """
+    delivers: bool = False
+    """Whether the output passes rows on to readers that take only new ones. Another such output then needs no copy of
+    the rows written so far, and several queries may write to the same one.
+    """
+
+
+def needs_no_copy(old: SinkCapabilities, new: SinkCapabilities) -> bool:
+    """Whether a query may continue in another output that lacks the rows written so far.
+
+    ``old`` and ``new``: the capabilities of both outputs. A function receives new batches only, so it may continue for
+    an output that delivers; whether it may continue for another one, only its author knows.
+    """
+    return new.delivers or (old.delivers and not new.names_place)

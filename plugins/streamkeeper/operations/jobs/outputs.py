@@ -22,7 +22,8 @@ _OF_FILES = ("", "file", "s3", "s3a", "hdfs")
 def takes_again(kind: str) -> str:
     """Return how an output handles rows that are written a second time, as a phrase."""
     can = capabilities_of(kind)
-    return can.takes_again or f"and {can.receiver} receives them a second time"
+    once = f"; {can.read_once_by}" if can.read_once_by else ""
+    return can.takes_again or f"and {can.receiver} receives them a second time{once}"
 
 
 def ask(

@@ -11,10 +11,11 @@ from streamkeeper.model.protocol.fault_kinds import Judged
 from streamkeeper.sinks.kinds.delta_kind import DELTA
 from streamkeeper.sinks.kinds.file_kind import FILE
 from streamkeeper.sinks.kinds.foreach_kind import FOREACH
+from streamkeeper.sinks.kinds.kafka_kind import KAFKA
 from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
 from streamkeeper.sinks.kinds.table_kind import TABLE
 
-KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, FILE, DELTA, FOREACH)}
+KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, FILE, DELTA, KAFKA, FOREACH)}
 """Name -> kind."""
 _UNKNOWN = SinkCapabilities()
 
@@ -53,6 +54,14 @@ def connector_folders() -> tuple[str, ...]:
 def task_modules() -> tuple[str, ...]:
     """Return the modules of Streamkeeper that Spark's tasks run on executors."""
     return tuple(kind.task_module for kind in KINDS.values() if kind.task_module)
+
+
+def task_class_of(kind: str) -> str:
+    """Return the class of the package ``jvm`` that the plan of a batch calls in Spark's tasks; empty if it calls none.
+
+    ``kind``: the kind of the batch's output, by its name in a manifest.
+    """
+    return KINDS[kind].task_class if kind in KINDS else ""
 
 
 def judge_client_error(error: ClientError) -> Judged | None:

@@ -43,6 +43,8 @@ class SinkKind:
     """The folder of the jars that the sink needs, below the folder of all connectors; empty if it needs none."""
     task_module: str = ""
     """The module of Streamkeeper that Spark's tasks run on executors; empty if they run none."""
+    task_class: str = ""
+    """The class of the package ``jvm`` that the plan of a batch calls in Spark's tasks; empty if it calls none."""
     judge: Callable[[ClientError], Judged | None] | None = None
     """Judges an error of the kind's client, and returns None for any other error; None for a kind without a client."""
     cause_attribute: str = ""

@@ -1,0 +1,139 @@
+"""The headers by which a Kafka record names its batch, and the filter by which a reader drops replayed records.
+
+A writer adds the headers, as UTF-8 text, after those of the query. ``newest_attempts`` reads them. It is for readers of
+a topic, which need no driver and no installation, so this module uses nothing but SQL.
+
+A record is replayed for one of four reasons, and a header tells each of them:
+
+- a task of the batch failed and was repeated: the same ``partition`` again, with a higher ``attempt``;
+- the batch failed in its driver and was repeated: the same ``epoch`` again, with a higher ``write``;
+- another driver replayed the batch: the same ``batch`` again, under a higher ``epoch``;
+- a rollback, a restore or a handoff continued at an earlier batch: a higher ``epoch``, whose ``lineage`` lists the
+  checkpoint versions of which the output consists from then on, and the last batch of each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamkeeper.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streamkeeper.sinks.contract import SinkContext
+
+__all__ = ["newest_attempts", "with_batch_headers"]
+
+PREFIX = "streamkeeper."
+TASK_CLASS = "TaskAttempt"
+"""The class of the package ``jvm`` that returns the id of a task's attempt."""
+HEADERS = "array<struct<key:string,value:binary>>"
+"""The type of the column ``headers`` that Spark's Kafka writer accepts."""
+_TEXTS = ("installation", "job", "query", "version", "lineage")
+_NUMBERS = ("batch", "epoch", "write", "partition", "attempt")
+
+
+def with_batch_headers(batch: DataFrame, context: SinkContext, batch_id: int, write: int) -> DataFrame:
+    """Return the batch with the headers of this write after those of the query.
+
+    ``write``: the number of this write among all writes of this epoch.
+    """
+    lineage = ",".join(
+        segment.version if segment.last is None else f"{segment.version}:{segment.last}" for segment in context.serving
+    )
+    constants = {
+        "installation": context.installation,
+        "job": context.job,
+        "query": context.query,
+        "version": context.version,
+        "lineage": lineage or context.version,
+        "batch": str(batch_id),
+        "epoch": str(context.epoch),
+        "write": str(write),
+    }
+    values = {name: f"X'{text.encode().hex()}'" for name, text in constants.items()}
+    values["partition"] = "CAST(CAST(spark_partition_id() AS STRING) AS BINARY)"
+    values["attempt"] = f"CAST(reflect('streamkeeper.jvm.{TASK_CLASS}', 'id') AS BINARY)"
+    ours = ", ".join(f"named_struct('key', '{PREFIX}{name}', 'value', {value})" for name, value in values.items())
+    none = f"CAST(array() AS {HEADERS})"
+    theirs = f"coalesce(headers, {none})" if "headers" in batch.columns else none
+    kept = [name for name in batch.columns if name != "headers"]
+    return batch.selectExpr(*kept, f"concat({theirs}, array({ours})) AS headers")
+
+
+def newest_attempts(frame: DataFrame) -> DataFrame:
+    """Return the records of a Kafka topic without those that were replaced by a replay.
+
+    ``frame``: a batch frame with the column ``headers``, as ``spark.read.format("kafka")`` returns it with the option
+    ``includeHeaders``. It must contain every record of the topic, or all of them since some offsets. Records without
+    the headers of a KafkaSink are returned unchanged.
+
+    The newest batch of a query may be incomplete, because its driver may still be writing it. After a rollback or a
+    restore, the rows of the batches that are read again are missing until they are written again.
+
+    Raises InvalidInput if the frame has no column ``headers``, or is a streaming frame: a later record decides whether
+    an earlier one counts.
+    """
+    if frame.isStreaming:
+        raise InvalidInput(
+            "newest_attempts takes a batch frame, and this one is streaming",
+            hint="read the topic with spark.read, because a later record decides whether an earlier one counts",
+        )
+    if "headers" not in frame.columns:
+        raise InvalidInput(
+            "newest_attempts needs the column headers",
+            hint='read the topic with .option("includeHeaders", "true"), and select headers, too',
+        )
+    session = frame.sparkSession
+    return session.sql(_FILTER, records=frame)
+
+
+def _header(name: str) -> str:
+    """Return the SQL expression of a header's text; the last header of this name counts."""
+    return f"CAST(try_element_at(filter(headers, h -> h.key = '{PREFIX}{name}'), -1).value AS STRING)"
+
+
+_FIELDS = ", ".join(
+    [f"'{name}', {_header(name)}" for name in _TEXTS]
+    + [f"'{name}', try_cast({_header(name)} AS BIGINT)" for name in _NUMBERS]
+)
+_COMPLETE = " AND ".join(f"_sk.{name} IS NOT NULL" for name in (*_TEXTS, *_NUMBERS))
+_QUERY = ("_sk.installation", "_sk.job", "_sk.query")
+_ROOT = "split(_sk.lineage, '[:,]')[0]"
+"""The version whose batch 0 the numbers of a lineage begin with."""
+_IN_LINEAGE = (
+    "exists(split(newest.lineage, ','), s -> split_part(s, ':', 1) = _sk.version"
+    " AND (NOT contains(s, ':') OR _sk.batch <= try_cast(split_part(s, ':', 2) AS BIGINT)))"
+)
+_BATCH = ", ".join((*_QUERY, "_sk.version", "_sk.batch", "_alone"))
+_FILTER = f"""
+WITH read AS (SELECT *, named_struct({_FIELDS}) AS _sk FROM {{records}}),
+marked AS (SELECT * EXCEPT (_sk), CASE WHEN {_COMPLETE} THEN _sk END AS _sk FROM read),
+newest AS (
+  SELECT {", ".join(_QUERY)}, {_ROOT} AS root, max(_sk.epoch) AS epoch, max_by(_sk.lineage, _sk.epoch) AS lineage
+  FROM marked WHERE _sk IS NOT NULL GROUP BY {", ".join(_QUERY)}, {_ROOT}
+),
+kept AS (
+  SELECT marked.*, CASE WHEN _sk IS NULL THEN monotonically_increasing_id() END AS _alone
+  FROM marked LEFT JOIN newest
+    ON _sk.installation = newest.installation AND _sk.job = newest.job AND _sk.query = newest.query
+    AND {_ROOT} = newest.root
+  WHERE newest.epoch IS NULL OR _sk.epoch >= newest.epoch OR {_IN_LINEAGE}
+),
+ranked AS (
+  SELECT *,
+    max(struct(_sk.epoch, _sk.write)) OVER (PARTITION BY {_BATCH}) AS _last_write,
+    max(_sk.attempt) OVER (PARTITION BY {_BATCH}, _sk.epoch, _sk.write, _sk.partition) AS _last_attempt
+  FROM kept
+)
+SELECT * EXCEPT (_sk, _alone, _last_write, _last_attempt) FROM ranked
+WHERE _sk IS NULL
+  OR (_sk.epoch = _last_write.epoch AND _sk.write = _last_write.write AND _sk.attempt = _last_attempt)
+"""
+"""``newest``: the newest epoch of each line of versions, and its lineage. A record of an older epoch counts only if
+that lineage has its batch. The join reads the topic a second time, and may see records that the first reading lacks, or
+lack some that it has: a record of a newer epoch than ``newest`` knows counts, and one without an entry, too.
+
+``_alone``: a number of its own for each record without headers, so that these records form no group.
+"""
