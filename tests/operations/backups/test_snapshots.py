@@ -399,9 +399,9 @@ def test_a_restored_file_output_continues_after_the_snapshots_batch(tmp_path: Pa
     assert state.segments(QUERY, "v0002") == (OutputSegment("v0001", snapshot.batch), OutputSegment("v0002"))
 
 
-def other_output(job: Registered) -> None:
-    """Promote a release that writes to a different output."""
-    manifest = replace(STATEFUL, query=QUERY, sink=SinkDescription(kind="file", output="/elsewhere", options={}))
+def other_output(job: Registered, kind: str = "file") -> None:
+    """Promote a release that writes to a different output of this kind of sink."""
+    manifest = replace(STATEFUL, query=QUERY, sink=SinkDescription(kind=kind, output="/elsewhere", options={}))
     digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
     first = job.installation.journal(JOB, "test").state().releases["r0001"]
     content = replace(first.content, bundle="d" * 64)
@@ -420,6 +420,24 @@ def test_a_restore_is_refused_if_the_files_output_has_moved(tmp_path: Path) -> N
     with pytest.raises(OperationRefused, match=r"/elsewhere cannot continue from s0001: "):
         restore_version(files.installation, JOB, QUERY, files.catalogue.read(1))
     assert files.versions == ["v0001"]
+
+
+@pytest.mark.parametrize(("known", "segments"), [(True, ("v0001", "v0002")), (False, ("v0002",))])
+def test_a_restore_to_before_another_topic_names_the_batches_that_it_replaces(
+    tmp_path: Path, known: bool, segments: tuple[str, ...]
+) -> None:
+    """A version restored from a snapshot whose release wrote to another topic continues the snapshot's version, if that
+    is a version of this query, so readers can drop what is sent again. Otherwise the plan does not promise that.
+    """
+    job = Registered(tmp_path / "k", sink="kafka")
+    if known:
+        job.record(replace(job.epoch("v0001", 2), query_id=QUERY_ID))
+    job.take()
+    other_output(job, "kafka")
+    plan = restore_version(job.installation, JOB, QUERY, job.catalogue.read(1), accept_replay=True)
+    state = job.installation.journal(JOB, "test").state()
+    assert tuple(each.version for each in state.segments(QUERY, plan.version)) == segments
+    assert ("newest_attempts" in plan.sentence) is known
 
 
 @pytest.mark.parametrize("sink", ["file", "table"])

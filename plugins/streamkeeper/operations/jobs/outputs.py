@@ -19,10 +19,14 @@ _OF_FILES = ("", "file", "s3", "s3a", "hdfs")
 """URL schemes of outputs that are read with the credentials of this process."""
 
 
-def takes_again(kind: str) -> str:
-    """Return how an output handles rows that are written a second time, as a phrase."""
+def takes_again(kind: str, *, read_once: bool = True) -> str:
+    """Return how an output handles rows that are written a second time, as a phrase.
+
+    ``read_once``: whether the version that writes them continues the version that wrote them first. Otherwise no reader
+    can tell them from new ones.
+    """
     can = capabilities_of(kind)
-    once = f"; {can.read_once_by}" if can.read_once_by else ""
+    once = f"; {can.read_once_by}" if can.read_once_by and read_once else ""
     return can.takes_again or f"and {can.receiver} receives them a second time{once}"
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
+from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.manifests.sink_capabilities import Reconciliation
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
@@ -61,6 +62,8 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The number of batches in the output beyond the snapshot; None if unknown."""
     missing: MissingInput = MissingInput()
     """Input that would be reread, but is missing or could not be checked."""
+    parent: str = ""
+    """The checkpoint version that the new version continues; empty if it continues none."""
 
     @property
     def sentence(self) -> str:
@@ -69,7 +72,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _written_again(self) -> str:
-        how = takes_again(self.sink)
+        how = takes_again(self.sink, read_once=bool(self.parent))
         if self.replayed is None:
             return (
                 f"it is unknown which batches beyond batch {self.batch} {self.output} contains ({self.unknown}); they"
@@ -121,6 +124,7 @@ def plan_restore(installation: Installation, job: str, query: str, snapshot: Sna
         unknown=unknown,
         replayed=None if unknown else beyond,
         missing=missing_for_restore(installation, state, query, snapshot, written, holds),
+        parent=_parent(installation, state, query, snapshot, sink),
     )
 
 
@@ -149,15 +153,15 @@ def restore_version(
     """
     plan = plan_restore(installation, job, query, snapshot)
     state = read_job(installation, job)
-    carries_on = _carries_on(installation, state, query, snapshot, plan)
+    written = stored_manifests(installation, state, plan.release)[query].sink
+    carries_on = _carries_on(installation, state, query, snapshot, written)
     _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
     accepted = _accepted_loss(installation, state, plan, f"{job}/{query}", loss_accepted_by, reason)
-    written = stored_manifests(installation, state, plan.release)[query].sink
     reconciled = reconcile(written, snapshot.version, snapshot.batch)
     if carries_on and reconciled.refusal:
         raise OperationRefused(reconciled.refusal, hint="restore a newer snapshot, or rebuild the output")
     crash_point("restore.record.before")
-    state, reserved = _reserve(installation, plan, job, query, snapshot, carries_on=carries_on, accepted=accepted)
+    state, reserved = _reserve(installation, plan, job, query, snapshot, accepted=accepted)
     crash_point("restore.record.after")
     fill_version(installation, state, query, reserved.version, snapshot, catalogue=catalogue, show=show)
     crash_point("restore.serve.before")
@@ -168,20 +172,12 @@ def restore_version(
 
 
 def _reserve(
-    installation: Installation,
-    plan: RestorePlan,
-    job: str,
-    query: str,
-    snapshot: Snapshot,
-    *,
-    carries_on: bool,
-    accepted: str,
+    installation: Installation, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, accepted: str
 ) -> tuple[JobState, CheckpointVersion]:
     """Record the version to fill, or find the record of an interrupted restore of this snapshot.
 
-    ``installation``: the installation; ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``:
-    whether the query still writes the output of the snapshot's version; ``accepted``: the accepted loss, as a phrase of
-    the origin.
+    ``installation``: the installation; ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``accepted``: the
+    accepted loss, as a phrase of the origin.
     """
 
     def missing(now: JobState) -> Record | None:
@@ -194,8 +190,8 @@ def _reserve(
             created,
             release=snapshot.release or plan.release,
             origin=f"{created.origin}{accepted}",
-            parent=snapshot.version if carries_on else "",
-            parent_batch=snapshot.batch if carries_on else None,
+            parent=plan.parent,
+            parent_batch=snapshot.batch if plan.parent else None,
         )
 
     state = installation.journal(job, "restore").append(missing)
@@ -257,16 +253,32 @@ def _must_still_serve(installation: Installation, now: JobState, query: str, pla
     return current
 
 
-def _carries_on(installation: Installation, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
+def _carries_on(
+    installation: Installation, state: JobState, query: str, snapshot: Snapshot, sink: SinkDescription
+) -> bool:
     """Whether the output of the snapshot's version is the current output.
 
-    ``installation``, ``state`` and ``query``: of which job and query; ``snapshot``: the one to restore; ``plan``:
-    contains the current output.
+    ``installation``, ``state`` and ``query``: of which job and query; ``snapshot``: the one to restore; ``sink``: the
+    current output.
     """
     if not snapshot.version or snapshot.release not in state.described:
         return False
     written = stored_manifests(installation, state, snapshot.release).get(query)
-    return written is not None and (written.sink.kind, written.sink.output) == (plan.sink, plan.output)
+    return written is not None and (written.sink.kind, written.sink.output) == (sink.kind, sink.output)
+
+
+def _parent(installation: Installation, state: JobState, query: str, snapshot: Snapshot, sink: SinkDescription) -> str:
+    """Return the version that a restored version continues: the snapshot's own; empty without one.
+
+    An output that delivers rows contains those of every version, and its readers learn only from the parent which of
+    them are replaced. So the parent is recorded also if the snapshot's version wrote to another output, if it is a
+    version of this query. The other arguments are those of ``_carries_on``.
+    """
+    if _carries_on(installation, state, query, snapshot, sink):
+        return snapshot.version
+    known = state.version(query, snapshot.version)
+    mine = known is not None and known.query_id == snapshot.query_id
+    return snapshot.version if mine and capabilities_of(sink.kind).delivers else ""
 
 
 def _must_be_at_rest(installation: Installation, state: JobState) -> None:
