@@ -17,7 +17,7 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import handoff
 from streamkeeper.driver.driver_channel import DriverChannel
-from streamkeeper.driver.epoch import Claim
+from streamkeeper.driver.epoch import Claim, writer_of
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.errors import CheckpointLost
 from streamkeeper.model.manifests.finding import Verdict
@@ -30,6 +30,7 @@ from streamkeeper.model.records.journal_records import (
     OperationStarted,
     Role,
 )
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.registry.journal import Journal
@@ -162,6 +163,20 @@ def test_a_version_that_was_never_seeded_is_created_before_its_handoff(place: Pl
         ("v0002", LAST),
         ("v0003", None),
     ]
+
+
+def test_a_writer_knows_a_parent_that_never_committed_a_batch(tmp_path: Path) -> None:
+    """The writer of a version whose parent ended before its first commit gets that parent in the lineage, because the
+    output may have a part of its batch 0, but not in the segments that readers of files get.
+    """
+    place = Place(tmp_path)
+    claim = Claim(job="sales", instance="second", generation=1, query="totals", version="v0002", output="o", epoch=1)
+    query: Any = SimpleNamespace(
+        name="totals", sink=SimpleNamespace(open=lambda context: context), output_mode="append", df=None
+    )
+    context: Any = writer_of(query, claim, place.line.look())
+    assert context.lineage == (OutputSegment("v0001", -1), OutputSegment("v0002"))
+    assert context.serving == (OutputSegment("v0002"),)
 
 
 def test_a_recorded_but_uncreated_version_is_created_with_its_query_id(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -19,7 +20,7 @@ from streamkeeper import KafkaSink, newest_attempts
 from streamkeeper.errors import InvalidInput
 from streamkeeper.jvm.task_classes import load_task_class
 from streamkeeper.model.records.output_segments import OutputSegment
-from streamkeeper.sinks.batch_headers import HEADERS, PREFIX, TASK_CLASS
+from streamkeeper.sinks.batch_headers import HEADERS, PREFIX, TASK_CLASS, with_batch_headers
 from streamkeeper.sinks.contract import SinkContext
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ CASES: dict[str, tuple[list[Record], str]] = {
         ],
         "abcd",
     ),
+    "a handoff from a version that never committed": (
+        [Record("x", 0), Record("a", 0, epoch=2, version="v0002", lineage="v0001:-1,v0002")],
+        "a",
+    ),
     "a return to an earlier version": (
         [
             *(Record("a", 0), Record("b", 1)),
@@ -132,6 +137,23 @@ def test_only_the_records_that_no_replay_has_replaced_are_returned(counted: dict
     once; the records of other queries and installations do not matter.
     """
     assert counted[case] == CASES[case][1]
+
+
+def test_the_headers_name_a_version_that_never_committed() -> None:
+    """The lineage in the headers names a parent that ended before its first commit, with -1, so readers drop the part
+    of its batch 0 that was sent.
+    """
+    context = SinkContext(
+        job="sales",
+        query="totals",
+        version="v0002",
+        epoch=2,
+        serving=(OutputSegment("v0002"),),
+        lineage=(OutputSegment("v0001", -1), OutputSegment("v0002")),
+    )
+    batch: Any = SimpleNamespace(columns=["value"], selectExpr=lambda *expressions: expressions)
+    _, headers = with_batch_headers(batch, context, 0, 0)
+    assert f"'{PREFIX}lineage', 'value', X'{b'v0001:-1,v0002'.hex()}'" in headers
 
 
 def test_records_without_the_headers_of_a_sink_are_returned_unchanged(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.errors import Fenced, InvalidInput, JournalOutdated, OutputLost, SinkAhead
 from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory, find_output_loss
-from streamkeeper.model.records.checkpoint_version import EpochState
+from streamkeeper.model.records.checkpoint_version import EpochState, lineage_of
 from streamkeeper.model.records.epoch_claim import SeenClaim, find_newer, known_epoch, told_outdated, way_out
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal_records import EpochClaimed, Record, StartOffsetsKnown
@@ -170,6 +170,7 @@ def writer_of(query: Query, claim: Claim, state: JobState, *, begun: bool = Fals
             output_mode=query.output_mode.lower(),
             role=claim.role,
             serving=state.segments(claim.query, claim.version) if serves else (),
+            lineage=lineage_of(state.versions.get(claim.query, ()), claim.version) if serves else (),
             installation=claim.installation,
             frame=query.df,
             begun=begun,

@@ -40,7 +40,8 @@ def with_batch_headers(batch: DataFrame, context: SinkContext, batch_id: int, wr
     ``write``: the number of this write among all writes of this epoch.
     """
     lineage = ",".join(
-        segment.version if segment.last is None else f"{segment.version}:{segment.last}" for segment in context.serving
+        segment.version if segment.last is None else f"{segment.version}:{segment.last}"
+        for segment in context.lineage or context.serving
     )
     constants = {
         "installation": context.installation,

@@ -51,6 +51,10 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     """The segments of the output from this epoch on, in order, the newest version last. An empty tuple means only
     ``version``. Not used in the role SHADOW.
     """
+    lineage: tuple[OutputSegment, ...] = ()
+    """``serving`` with the ancestors that have no committed batch, which end at -1. An output whose records name what
+    they replace needs them, because it may have a part of such an ancestor's batch 0. An empty tuple means ``serving``.
+    """
     installation: str = ""
     """The id of the writing installation, empty if unknown."""
     looks: bool = False

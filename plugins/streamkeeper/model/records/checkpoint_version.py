@@ -14,6 +14,7 @@ from streamkeeper.model.records.journal_records import (
     HandedOff,
     StartOffsetsKnown,
 )
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.rebuilt import RebuiltVersion
 
 
@@ -137,6 +138,19 @@ def output_history(versions: Sequence[CheckpointVersion], version: str, newest: 
             )
         known = parent
     return found
+
+
+def lineage_of(versions: Sequence[CheckpointVersion], version: str) -> tuple[OutputSegment, ...]:
+    """Return the segments of the output while ``version`` is current, oldest first, with those of ancestors without a
+    committed batch, which end at -1: the output may have a part of their batch 0.
+
+    ``versions``: all versions of the query.
+    """
+    found = [OutputSegment(version)]
+    for known in _with_parents(versions, version):
+        if known.parent:
+            found.append(OutputSegment(known.parent, -1 if known.parent_batch is None else known.parent_batch))
+    return tuple(reversed(found))
 
 
 def known_topics(versions: Sequence[CheckpointVersion], version: str) -> dict[str, str]:
