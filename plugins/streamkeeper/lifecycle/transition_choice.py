@@ -25,7 +25,7 @@ _AT_REST = (
     "to continue in the present topic, run `streamkeeper snapshot restore {job}/{query} --id {id}`, and then"
     " `streamkeeper start {job}`, which asks for an approval"
 )
-_PRESENT_TOPIC = "to continue in the present topic, deploy this release instead of rolling back to it"
+_INSTEAD = "to continue where the query is now, deploy this release instead of rolling back to it"
 _WITH_APPROVAL = "deploy this release instead of rolling back to it, and a person decides"
 _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
 """Problems of a checkpoint version that do not affect the version that replaces it."""
@@ -238,7 +238,7 @@ def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryTransition | s
         causes = _causes(facts.judged.findings, Severity.BREAKING, Severity.OPAQUE)
         neither = "there is neither a checkpoint version on which this release ran nor a snapshot of its last batch"
         blocked = _blocked(facts)
-        return f"{causes}; {f'{blocked} ({_PRESENT_TOPIC})' if blocked else neither}"
+        return f"{causes}; {f'{blocked} ({_INSTEAD})' if blocked else neither}"
     way, place, loses = next((each for each in back if not each[2]), back[0])
     if cannot := _against_replay(request, facts.candidate.sink.kind):
         return f"it cannot go back to {place}: {cannot}"

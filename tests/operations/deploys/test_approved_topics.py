@@ -120,7 +120,7 @@ def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job
     assert way is None
     assert refusal.endswith(
         "; topic sales was deleted and created again since v0001, so its offsets do not belong to the present records"
-        " (to continue in the present topic, deploy this release instead of rolling back to it)"
+        " (to continue where the query is now, deploy this release instead of rolling back to it)"
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.reach import missing_files
 from streamkeeper.compatibility.assess import accept_output_losses, assess, assess_evidence
 from streamkeeper.compatibility.observations import has_other_topics
@@ -29,16 +28,13 @@ from streamkeeper.model.requests.request import DeployRequest, Rollback, Strateg
 from streamkeeper.model.settings.release_conf import check_described_confs
 from streamkeeper.operations.deploys.blast_radius import told_replay
 from streamkeeper.operations.deploys.catching_up import estimate
+from streamkeeper.operations.deploys.kept_versions import describe_other_writer, is_kept
 from streamkeeper.operations.deploys.version_acts import free_version
 from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.missing_input import missing_for_way
 from streamkeeper.operations.jobs.old_input import told_old_input
-from streamkeeper.operations.jobs.registered import (
-    find_version_loss,
-    recorded_findings,
-    stored_manifests,
-)
+from streamkeeper.operations.jobs.registered import recorded_findings, stored_manifests
 from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -259,21 +255,16 @@ def _ways_to_go_back(
         return missing_for_way(installation, state, query, way, manifest).loss
 
     kept = state.served.get(release, {}).get(query, "")
-    if kept and kept != facts.current and _is_kept(installation, state, query, kept):
+    if kept and kept != facts.current and is_kept(installation, state, query, kept):
         way = QueryTransition(way=Transition.RETURN, before=facts.current, version=kept)
         blocked = _told_other_topics(state.offset_topics(query, kept), topics, kept)
+        blocked = blocked or describe_other_writer(installation, state, query, kept, facts.candidate.sink)
         facts = msgspec.structs.replace(facts, kept=kept, kept_loses=loses(way), kept_blocked=blocked)
     boundary = _boundary_of(installation, state, query, release, topics)
     if boundary is not None and (not facts.kept or facts.kept_loses or facts.kept_blocked):
         way = QueryTransition(way=Transition.RESTORE, before=facts.current, snapshot=boundary.snapshot)
         boundary = msgspec.structs.replace(boundary, loses=loses(way))
     return msgspec.structs.replace(facts, boundary=boundary)
-
-
-def _is_kept(installation: Installation, state: JobState, query: str, version: str) -> bool:
-    """Whether a version that the query has left still exists unchanged."""
-    there = is_published(installation.checkpoint(state, query, version))
-    return there and not find_version_loss(installation, state, query, version)
 
 
 def gone_of_sources(installation: Installation, state: JobState, query: str, version: str) -> str:
