@@ -20,6 +20,7 @@ from streamkeeper import KafkaSink, newest_attempts
 from streamkeeper.errors import InvalidInput
 from streamkeeper.jvm.task_classes import load_task_class
 from streamkeeper.model.records.output_segments import OutputSegment
+from streamkeeper.sinks import batch_headers
 from streamkeeper.sinks.batch_headers import HEADERS, PREFIX, TASK_CLASS, with_batch_headers
 from streamkeeper.sinks.contract import SinkContext
 
@@ -111,6 +112,17 @@ CASES: dict[str, tuple[list[Record], str]] = {
         ],
         "abc",
     ),
+    "a restore after a rebuild that did not know the parent": (
+        [
+            *(Record("a", 5), Record("b", 0, 2, "v0002", "v0001:5,v0002"), Record("x", 1, 2, "v0002", "v0001:5,v0002")),
+            *(Record("y", 2, 3, "v0002"), Record("c", 1, 4, "v0003", "v0002:0,v0003")),
+        ],
+        "abc",
+    ),
+    "a batch replayed after a rebuild that did not know the parent": (
+        [Record("a", 0), Record("x", 1, 2, "v0002", "v0001:0,v0002"), Record("b", 1, 3, "v0002")],
+        "ab",
+    ),
     "a version without a parent": ([Record("a", 5, epoch=3), Record("b", 0, epoch=4, version="v0002")], "ab"),
     "another installation of the same names": (
         [Record("a", 0, epoch=7), Record("b", 0, epoch=1, installation="b2")],
@@ -137,6 +149,24 @@ def test_only_the_records_that_no_replay_has_replaced_are_returned(counted: dict
     once; the records of other queries and installations do not matter.
     """
     assert counted[case] == CASES[case][1]
+
+
+def framed(spark: SparkSession, *records: Record) -> DataFrame:
+    """Return a frame with these records of one query."""
+    rows = [(each.value, each.headers("sales")) for each in records]
+    return spark.createDataFrame(rows, f"value string, headers {HEADERS}")
+
+
+def test_records_that_only_one_of_the_two_readings_has_are_judged_like_all_others(spark: SparkSession) -> None:
+    """A record of a newer epoch that came after the newest lineages were read counts only if these lineages have its
+    batch. So a return to an earlier version does not count next to the version that it replaces.
+    """
+    first, left = Record("a", 0), Record("b", 1, 2, "v0002", "v0001:0,v0002")
+    returned, resumed = Record("x", 1, 3), Record("c", 2, 3, "v0002", "v0001:0,v0002")
+    judges = framed(spark, first, left)
+    for late, values in ((returned, "ab"), (resumed, "abc")):
+        found = batch_headers._filtered(framed(spark, first, left, late), judges).collect()
+        assert "".join(sorted(row.value for row in found)) == values
 
 
 def test_the_headers_name_a_version_that_never_committed() -> None:

@@ -86,8 +86,16 @@ def newest_attempts(frame: DataFrame) -> DataFrame:
             "newest_attempts needs the column headers",
             hint='read the topic with .option("includeHeaders", "true"), and select headers, too',
         )
-    session = frame.sparkSession
-    return session.sql(_FILTER, records=frame)
+    return _filtered(frame, frame)
+
+
+def _filtered(records: DataFrame, judges: DataFrame) -> DataFrame:
+    """Return the records that no newer lineage, epoch, write or attempt has replaced.
+
+    ``judges``: the records that determine the newest lineages. Spark reads the topic for each of the two frames, and
+    one reading may see records that the other one lacks.
+    """
+    return records.sparkSession.sql(_FILTER, records=records, judges=judges)
 
 
 def _header(name: str) -> str:
@@ -103,24 +111,33 @@ _COMPLETE = " AND ".join(f"_sk.{name} IS NOT NULL" for name in (*_TEXTS, *_NUMBE
 _QUERY = ("_sk.installation", "_sk.job", "_sk.query")
 _ROOT = "split(_sk.lineage, '[:,]')[0]"
 """The version whose batch 0 the numbers of a lineage begin with."""
+_VERSION, _LAST = "split_part(s, ':', 1)", "try_cast(split_part(s, ':', 2) AS BIGINT)"
+"""The parts of a lineage's segment ``s``."""
 _IN_LINEAGE = (
-    "exists(split(newest.lineage, ','), s -> split_part(s, ':', 1) = _sk.version"
-    " AND (NOT contains(s, ':') OR _sk.batch <= try_cast(split_part(s, ':', 2) AS BIGINT)))"
+    "exists(split(line.lineage, ','), s ->"
+    f" {_VERSION} = _sk.version AND (NOT contains(s, ':') OR _sk.batch <= {_LAST}))"
 )
+_REPLACED = f"exists(split(line.lineage, ','), s -> {_VERSION} = _sk.version AND coalesce({_LAST} < _sk.batch, false))"
 _BATCH = ", ".join((*_QUERY, "_sk.version", "_sk.batch", "_alone"))
 _FILTER = f"""
 WITH read AS (SELECT *, named_struct({_FIELDS}) AS _sk FROM {{records}}),
 marked AS (SELECT * EXCEPT (_sk), CASE WHEN {_COMPLETE} THEN _sk END AS _sk FROM read),
+judging AS (SELECT _sk FROM (SELECT named_struct({_FIELDS}) AS _sk FROM {{judges}}) WHERE {_COMPLETE}),
 newest AS (
   SELECT {", ".join(_QUERY)}, {_ROOT} AS root, max(_sk.epoch) AS epoch, max_by(_sk.lineage, _sk.epoch) AS lineage
-  FROM marked WHERE _sk IS NOT NULL GROUP BY {", ".join(_QUERY)}, {_ROOT}
+  FROM judging GROUP BY {", ".join(_QUERY)}, {_ROOT}
+),
+lines AS (
+  SELECT installation, job, query, collect_list(struct(root, epoch, lineage)) AS of_query
+  FROM newest GROUP BY installation, job, query
 ),
 kept AS (
   SELECT marked.*, CASE WHEN _sk IS NULL THEN monotonically_increasing_id() END AS _alone
-  FROM marked LEFT JOIN newest
-    ON _sk.installation = newest.installation AND _sk.job = newest.job AND _sk.query = newest.query
-    AND {_ROOT} = newest.root
-  WHERE newest.epoch IS NULL OR _sk.epoch >= newest.epoch OR {_IN_LINEAGE}
+  FROM marked LEFT JOIN lines
+    ON _sk.installation = lines.installation AND _sk.job = lines.job AND _sk.query = lines.query
+  WHERE lines.of_query IS NULL OR forall(lines.of_query, line -> CASE
+    WHEN line.root = {_ROOT} THEN line.epoch = _sk.epoch OR {_IN_LINEAGE}
+    ELSE line.epoch <= _sk.epoch OR NOT {_REPLACED} END)
 ),
 ranked AS (
   SELECT *,
@@ -132,9 +149,11 @@ SELECT * EXCEPT (_sk, _alone, _last_write, _last_attempt) FROM ranked
 WHERE _sk IS NULL
   OR (_sk.epoch = _last_write.epoch AND _sk.write = _last_write.write AND _sk.attempt = _last_attempt)
 """
-"""``newest``: the newest epoch of each line of versions, and its lineage. A record of an older epoch counts only if
-that lineage has its batch. The join reads the topic a second time, and may see records that the first reading lacks, or
-lack some that it has: a record of a newer epoch than ``newest`` knows counts, and one without an entry, too.
+"""``newest``: the newest epoch of each line of versions, and its lineage. A record counts if it is of that epoch, or if
+that lineage has its batch. So all records are judged by the same lineages, also those that came after the reading of
+``judges``. ``lines``: the same for a whole query. After the journal was rebuilt, a version may begin a line of its own
+whose records are in another line, too. If the newer line excludes a batch of that version, the records of the older
+line do not count either.
 
 ``_alone``: a number of its own for each record without headers, so that these records form no group.
 """
