@@ -9,6 +9,7 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.output_keys import placing_columns
+from streamkeeper.model.manifests.concern import Concern, concern_of
 from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, StateColumn
 from streamkeeper.model.manifests.switching import why_no_handoff
@@ -105,13 +106,35 @@ def test_a_handoff_may_continue_in_another_topic() -> None:
         assert ("would be missing" in why) is refused
 
 
-@pytest.mark.parametrize("option", ["servers", "batch_headers", "kafka.linger.ms"])
-def test_changed_options_of_a_topic_are_notes(option: str) -> None:
-    """Other servers of the same topic, batch headers and producer options give notes with both values."""
-    sink = msgspec.structs.replace(TOPIC, options={**TOPIC.options, option: "new"})
+def test_changed_options_of_a_topics_producer_are_notes() -> None:
+    """Changed options of the producer give notes with both values."""
+    sink = msgspec.structs.replace(TOPIC, options={**TOPIC.options, "kafka.linger.ms": "7"})
     found = judged(sending(), sending(sink=sink))
     finding = named("sink-option-changed", found)
-    assert (found.verdict, finding.severity, "new" in finding.evidence) == (Verdict.RESUME, Severity.NOTE, True)
+    assert (found.verdict, finding.severity, "7" in finding.evidence) == (Verdict.RESUME, Severity.NOTE, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "values", "effect"),
+    [
+        ("servers", ("a:9092", "b:9092"), "another cluster"),
+        ("batch_headers", ("true", "false"), "newest_attempts could not drop"),
+        ("batch_headers", ("false", "true"), "newest_attempts could not drop"),
+    ],
+)
+def test_options_that_readers_of_a_topic_rely_on_need_an_approval(
+    option: str, values: tuple[str, str], effect: str
+) -> None:
+    """Other servers, which may be another cluster, and batch headers that are switched off or on need an approval, and
+    the finding says what readers would miss.
+    """
+    sinks = [msgspec.structs.replace(TOPIC, options={**TOPIC.options, option: value}) for value in values]
+    old, new = (sending(sink=sink) for sink in sinks)
+    found = judged(old, new)
+    finding = named("sink-option-changed", found)
+    assert (found.verdict, finding.severity) == (Verdict.BACKUP, Severity.OPAQUE)
+    assert effect in finding.effect
+    assert concern_of(finding) is Concern.OUTPUT
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from streamkeeper.compatibility.output_columns import (
 )
 from streamkeeper.compatibility.rule import (
     APPROVE,
+    IF_READERS_ACCEPT,
     NEW_CHECKPOINT,
     Rule,
     is_rows,
@@ -72,7 +73,6 @@ _OF_RECORDS = (
     "would miss records, the order of the records of one key would no longer be kept, and compaction would keep the "
     "old key's last record"
 )
-_OF_RECORDS_HINT = f"{APPROVE}. Approve if the output's readers accept that; otherwise revert the change"
 
 
 class KeyCause(NamedTuple):
@@ -157,7 +157,7 @@ def _of_records(found: Finding) -> Finding:
     person can approve the change.
     """
     return msgspec.structs.replace(
-        found, severity=Severity.OPAQUE, hint=_OF_RECORDS_HINT, effect=_OF_RECORDS, reference=""
+        found, severity=Severity.OPAQUE, hint=IF_READERS_ACCEPT, effect=_OF_RECORDS, reference=""
     )
 
 

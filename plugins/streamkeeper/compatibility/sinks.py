@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import OF_TABLE
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, breaking, note
+from streamkeeper.compatibility.rule import APPROVE, IF_READERS_ACCEPT, NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change, given_change, text_change
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, columns_of, is_schema
@@ -87,17 +87,28 @@ def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Find
 
 def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed key, format or partitioning of the output. The existing rows do not fit such a change, unless
-    only the order of the key's columns has changed, or the output delivers rows and keeps no place for them.
+    only the order of the key's columns has changed, or the output delivers rows and keeps no place for them. Readers of
+    such an output may have to know of the change.
     """
     if old.sink.kind != new.sink.kind:
         return
+    can = capabilities_of(new.sink.kind)
     for key in sorted(old.sink.options.keys() | new.sink.options.keys()):
         was, now = old.sink.options.get(key), new.sink.options.get(key)
         if was == now:
             continue
         if key == _KEY and was and now and sorted(was.split(",")) == sorted(now.split(",")):
             yield note("sink-key-reordered", "sink", change(was, now))
-        elif capabilities_of(new.sink.kind).delivers:
+        elif key in can.approved_options:
+            yield Finding(
+                rule="sink-option-changed",
+                severity=Severity.OPAQUE,
+                where=f"sink, option {key}",
+                evidence=given_change(was, now),
+                hint=IF_READERS_ACCEPT,
+                effect=can.approved_options[key],
+            )
+        elif can.delivers:
             yield note("sink-option-changed", f"sink, option {key}", given_change(was, now))
         else:
             yield Finding(

@@ -105,6 +105,10 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the output passes rows on to readers that take only new ones. Another such output then needs no copy of
     the rows written so far, and several queries may write to the same one.
     """
+    approved_options: Mapping[str, str] = {}
+    """Option of the output's description -> the effect of another value, as a sentence, for the options whose change a
+    person must approve, because readers may have to know of it.
+    """
 
 
 def needs_no_copy(old: SinkCapabilities, new: SinkCapabilities) -> bool:

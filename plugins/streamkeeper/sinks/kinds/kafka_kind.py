@@ -17,6 +17,12 @@ KAFKA = SinkKind(
         columns={"": frozenset(ColumnChange)},
         placing_columns=("key", "partition"),
         delivers=True,
+        approved_options={
+            "servers": "batches would be sent to the new servers; if these are of another cluster, its topic lacks the"
+            " rows written so far",
+            "batch_headers": "readers that use newest_attempts could not drop a batch that was sent before the change"
+            " and is sent again after it",
+        },
     ),
     task_class="TaskAttempt",
 )
