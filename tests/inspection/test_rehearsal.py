@@ -13,7 +13,13 @@ from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+from streamkeeper.errors import (
+    CheckpointChanged,
+    CheckpointDamaged,
+    InvalidInput,
+    OutputOutOfReach,
+    StreamkeeperError,
+)
 from streamkeeper.inspection import rehearsal
 from streamkeeper.inspection.diverted import Diverted, RunFault
 from streamkeeper.inspection.query_manifest import describe
@@ -423,3 +429,22 @@ def test_a_state_schema_error_of_an_earlier_batch_is_ignored(
     found = run(finished(stream, 1), checkpoint=tmp_path / "live", output_mode="append")
     assert (found.ok, found.batch, found.without_rows) == expected
     assert not list(answers), "both batches ran"
+
+
+@pytest.mark.parametrize(
+    "error", [OutputOutOfReach("no answer", hint="start it"), InvalidInput("no topic", hint="add it")]
+)
+def test_an_error_of_the_sink_is_kept_with_its_remedy(
+    spark: SparkSession, deployed: Deployed, run: Any, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError
+) -> None:
+    """An error that the sink raises in a rehearsal is kept as it is, and its remedy apart from its message, so that the
+    finding can name that remedy.
+    """
+
+    def refuse(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ForeachBatch, "rehearse", refuse)
+    found = run(totals(read(spark, deployed.folder)))
+    assert (found.ok, found.error_class, found.message) == (False, type(error).__name__, error.message)
+    assert (found.hint, found.error) == (error.hint, error)

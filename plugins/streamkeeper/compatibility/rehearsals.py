@@ -56,13 +56,14 @@ _OF_CODE = re.compile(r"code-|-code-|-retyped$|^columns-of-")
 _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 
 
-def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
+def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool, hint: str = "") -> Finding:
     """Report Spark's error in a rehearsal on the real state.
 
     An error about state or offsets would not occur in a new checkpoint version; any other error would.
 
     ``batch``: the batch that was rerun, or the last committed batch if the batch after it was run; None if unknown.
     ``again``: True if ``batch`` itself was rerun, False if the batch after it was run.
+    ``hint``: the remedy that the error itself names; empty if it names none.
     """
     error_text = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
@@ -75,7 +76,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
         )
     if _WORKER_LATE in message:
         return rehearsal_unfinished(message)
-    rule, hint, reference = "fails-on-the-last-batch", _FIX, _MEASURED
+    rule, hint, reference = "fails-on-the-last-batch", hint or _FIX, _MEASURED
     if of_state := is_of_state(error_class, message):
         rule, hint = "refused-by-spark", NEW_CHECKPOINT
     elif _OF_SPARKS_CODE.fullmatch(error_class):
@@ -89,6 +90,19 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
         else error_text,
         hint=hint,
         reference=reference,
+    )
+
+
+def output_out_of_reach(message: str, hint: str) -> Finding:
+    """Report that an output, or another service that the query uses, did not answer in the rehearsal. The candidate is
+    not the cause. ``hint``: the remedy that the error itself names; empty if it names none.
+    """
+    return Finding(
+        rule="sink-out-of-reach",
+        severity=Severity.FATAL,
+        where="rehearsal",
+        evidence=message,
+        hint=hint or "try again when the output answers",
     )
 
 

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility import observations, rehearsals
+from streamkeeper.driver.causes import judge
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.errors import InputUnreadable
 from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.protocol.fault_kinds import Fault, Judged
+from streamkeeper.model.protocol.restart_budgets import Cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from streamkeeper.checkpoints.trees import Tree
+    from streamkeeper.inspection.diverted import RunFault
     from streamkeeper.inspection.rehearsal import Rehearsal
 
 TIMEOUT_S = 120.0
@@ -129,4 +133,12 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
         # File checks find damage that prevents a start; an unavailable earlier batch is not such damage.
         yield rehearsals.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
     else:
-        yield rehearsals.rehearsal_failed(found.error_class, found.message, found.batch, again=found.again)
+        yield _failure(found, found.batch, again=found.again)
+
+
+def _failure(fault: Rehearsal | RunFault, batch: int | None, *, again: bool) -> Finding:
+    """Return the finding about an error of the query or its sink. The arguments are those of ``rehearsal_failed``."""
+    judged = judge(fault.error) if fault.error is not None else Judged()
+    if judged.cause is Cause.DEPENDENCY and judged.fault is not Fault.SOURCE_DOWN:
+        return rehearsals.output_out_of_reach(fault.message, fault.hint)
+    return rehearsals.rehearsal_failed(fault.error_class, fault.message, batch, again=again, hint=fault.hint)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import StreamkeeperError
 from streamkeeper.inspection.clones import clone_of, stopped_effect
 from streamkeeper.jvm.batch_files import check_files
 from streamkeeper.system.hidden_secrets import mask_hidden
@@ -37,11 +38,15 @@ class RunFault(msgspec.Struct, frozen=True):
 
     ``error_class``: Spark's innermost error class; if there is none, the name of the exception's class.
     ``source``: the kind of source that did not answer; empty for other errors.
+    ``hint``: the remedy that an error of the sink names; else empty.
+    ``error``: the error that the sink's rehearsal raised; None for other errors.
     """
 
     error_class: str
     message: str
     source: str = ""
+    hint: str = ""
+    error: Exception | None = None
 
 
 class Diverted(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +88,7 @@ def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
 
 def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bool]) -> Diverted:
     raised: list[Exception] = []
+    by_sink: list[Exception] = []
     entered: set[int] = set()
 
     def divert(batch: DataFrame, number: int) -> None:
@@ -91,7 +97,11 @@ def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bo
                 raise _OneIsEnough
             entered.add(number)
             check_files(batch, number)
-            query.sink.rehearse(batch)
+            try:
+                query.sink.rehearse(batch)
+            except Exception as error:
+                by_sink.append(error)
+                raise
         except Exception as error:  # kept as an object, because the JVM would pass on only its text
             raised.append(error)
             raise
@@ -104,8 +114,9 @@ def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bo
         if not running.awaitTermination(timeout_s):
             return Diverted(ended=False)
     except Exception as error:  # any error of the query, its sources or Spark is this function's result
-        if not raised or not isinstance(raised[0], _OneIsEnough):
-            return Diverted(fault=fault_of(raised[0] if raised else error))
+        first = raised[0] if raised else error
+        if not isinstance(first, _OneIsEnough):
+            return Diverted(fault=fault_of_sink(first) if first in by_sink else fault_of(first))
     finally:
         if running is not None and running.isActive:
             _stop(running)
@@ -133,6 +144,14 @@ def fault_of(error: Exception) -> RunFault:
     if file is None or file[1] in found.message:
         return found
     return RunFault(found.error_class, f"{found.message}; file {file[1]}")
+
+
+def fault_of_sink(error: Exception) -> RunFault:
+    """Return the fault of an error that a sink's rehearsal raised, with the remedy apart from the message."""
+    found = fault_of(error)
+    hint = mask_hidden(error.hint) if isinstance(error, StreamkeeperError) else ""
+    message = found.message.removesuffix(f" ({hint})") if hint else found.message
+    return RunFault(found.error_class, message, hint=hint, error=error)
 
 
 def _fault_of(error: Exception) -> RunFault:

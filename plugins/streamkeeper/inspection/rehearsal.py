@@ -71,6 +71,10 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no batch with input rows ran."""
     source: str = ""
     """The kind of source that did not answer, for ``OUT_OF_REACH``."""
+    hint: str = ""
+    """The remedy that the sink's error names; else empty."""
+    error: Exception | None = None
+    """The error that the sink's rehearsal raised; None for other errors."""
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
@@ -151,6 +155,8 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
         unchecked=unchecked,
         without_rows=fault is None and without_rows,
         source=fault.source if fault else "",
+        hint=fault.hint if fault else "",
+        error=fault.error if fault else None,
     )
 
 
@@ -204,6 +210,8 @@ def _rehearse_earlier(
         seconds=seconds,
         again=True,
         source=fault.source,
+        hint=fault.hint,
+        error=fault.error,
     )
 
 
