@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.driver.evidence_collection import Subject, gather_evidence
 from streamkeeper.driver.job_loading import build_queries
+from streamkeeper.errors import InvalidInput, OutputOutOfReach
 from streamkeeper.model.manifests.evidence import Look
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.protocol.driver_messages import Gather, LaunchMode, LaunchSpec
@@ -78,17 +80,21 @@ class House:
             plain.trigger(availableNow=True).start().awaitTermination()
         return found
 
-    def verdicts(self, installation: str, checkpoints: Mapping[str, str] | None = None) -> dict[str, Told]:
-        """Return query -> the verdict on a release by this installation, and the rules found by the look at the
-        output.
-        """
-        subject = Subject(
+    def subject(self, installation: str = "", checkpoints: Mapping[str, str] | None = None) -> Subject:
+        """Return the candidate as a first deploy, or with these checkpoints."""
+        return Subject(
             job="sales",
             deployed=None,
             candidate=self.candidate,
             checkpoints=checkpoints or {},
             installation=installation,
         )
+
+    def verdicts(self, installation: str, checkpoints: Mapping[str, str] | None = None) -> dict[str, Told]:
+        """Return query -> the verdict on a release by this installation, and the rules found by the look at the
+        output.
+        """
+        subject = self.subject(installation, checkpoints)
         evidence = gather_evidence(subject, str(self.root / "scratch"))
         judged = assess_evidence(evidence).queries
         looks = {name: query.found[Look.SINK] for name, query in evidence.queries.items()}
@@ -138,6 +144,40 @@ def test_looking_at_an_unclaimed_output_creates_nothing(house: House) -> None:
     passed: Told = (Verdict.RESUME, [])
     assert house.verdicts("b2") == {"rows": passed, "copy": passed}
     assert {path.name for path in house.root.iterdir()} <= {"input", "job.py", "scratch"}
+
+
+def refusing(error: Exception) -> Callable[..., None]:
+    """Return a rehearsal that raises this error."""
+
+    def rehearse(*_: Any) -> None:
+        raise error
+
+    return rehearse
+
+
+def test_a_new_query_that_its_output_refuses_is_refused_before_its_first_batch(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new query, or the first deploy of a job, is refused with the remedy if its output refuses the columns or does
+    not exist, also without a batch to run. Negative control: the other query passes.
+    """
+    monkeypatch.setattr(TableSink, "rehearse", refusing(InvalidInput("table rows is missing", hint="create it")))
+    evidence = gather_evidence(house.subject(), str(house.root / "scratch"))
+    judged = assess_evidence(evidence).queries
+    (found,) = evidence.queries["rows"].found[Look.REHEARSAL]
+    assert (judged["rows"].verdict, judged["copy"].verdict) == (Verdict.REFUSE, Verdict.RESUME)
+    assert (found.evidence, found.hint) == ("InvalidInput: table rows is missing", "create it")
+
+
+def test_a_new_query_whose_output_does_not_answer_is_not_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output that does not answer refuses no new query, because its driver waits for the output; the same holds if
+    no rehearsal is wanted.
+    """
+    monkeypatch.setattr(TableSink, "rehearse", refusing(OutputOutOfReach("no answer")))
+    assert house.verdicts("a1")["rows"] == (Verdict.RESUME, [])
+    monkeypatch.setattr(TableSink, "rehearse", refusing(InvalidInput("refused")))
+    evidence = gather_evidence(msgspec.structs.replace(house.subject(), rehearse=False), str(house.root / "scratch"))
+    assert assess_evidence(evidence).verdict is Verdict.RESUME
 
 
 def test_an_existing_table_with_the_staging_name_is_refused_before_the_drain(house: House) -> None:

@@ -299,6 +299,24 @@ def test_a_producer_with_options_that_kafka_refuses_is_no_dependency_that_is_dow
 
 @pytest.mark.spark
 @pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kafka.compression.type", "no-such-one"), ("kafka.max.in.flight.requests.per.connection", "10")],
+)
+def test_options_that_the_producer_refuses_are_refused_by_the_rehearsal(
+    sending: SparkSession, kafka: KafkaBroker, name: str, value: str
+) -> None:
+    """The rehearsal of a deploy refuses a value that Kafka's producer refuses, also one that is refused only together
+    with the sink's own defaults. Negative control: a valid value passes.
+    """
+    topic = kafka.create_topic()
+    with pytest.raises(InvalidInput, match=f"producer refuses an option: .*{name.removeprefix('kafka.')}"):
+        KafkaSink(kafka.servers, topic, options={name: value}).rehearse(rows(sending, "a"))
+    KafkaSink(kafka.servers, topic, options={"kafka.compression.type": "lz4"}).rehearse(rows(sending, "a"))
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
 def test_a_batch_in_update_mode_is_sent_row_by_row(sending: SparkSession, kafka: KafkaBroker) -> None:
     """In every output mode, each row of a batch becomes one record."""
     topic = kafka.create_topic()

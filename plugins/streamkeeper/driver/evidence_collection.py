@@ -34,7 +34,7 @@ from streamkeeper.driver.preflight import (
     present_topics,
 )
 from streamkeeper.driver.queries import restore_confs
-from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
+from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query, rehearse_sink
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.inspection.source_readers import describe_replaced
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
@@ -192,6 +192,9 @@ class _QueryLooks:
                 self._found.setdefault(Look.SOURCES, (observations.topic_created_again(again[0][0], text),))
         else:
             self._look(Look.SINK, self._owner)
+            # Without a batch there is nothing to miss, so a rehearsal that is not wanted or forbidden is no gap.
+            if self._of.rehearse and not self._is_fatal(*Look):
+                self._look(Look.REHEARSAL, self._rehearse_sink)
         return QueryEvidence(
             deployed=deployed,
             candidate=manifest,
@@ -290,7 +293,11 @@ class _QueryLooks:
         self._rehearsed, found = rehearse_query(
             self._session, self._planned.query, checkpoint, self._scratch, timeout_s=self._of.timeout_s
         )
-        return found
+        return found if self._rehearsed or found else self._rehearse_sink()
+
+    def _rehearse_sink(self) -> tuple[Finding, ...]:
+        restore_confs(self._session, self._planned.confs)
+        return rehearse_sink(self._session, self._planned.query)
 
     def _asks_the_state(self, deployed: Manifest) -> bool:
         """Whether the verdict depends on facts that the next batch may change. Before a handover, such facts prove

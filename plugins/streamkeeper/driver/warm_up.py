@@ -98,6 +98,24 @@ def rehearse_query(
     return outcome, tuple(_findings_of(found))
 
 
+def rehearse_sink(spark: SparkSession, query: Query) -> tuple[Finding, ...]:
+    """Rehearse the sink of a query that has no batch yet, with no rows. Return the finding about a refusal, such as of
+    columns that do not fit, a missing topic or wrong options.
+
+    An output that does not answer yields no finding: a driver waits for it when the driver raises the output's fence.
+    """
+    from streamkeeper.inspection.diverted import fault_of_sink
+
+    nothing = spark.createDataFrame([], query.df.schema)
+    try:
+        query.sink.rehearse(nothing)
+    except Exception as error:
+        if judge(error).cause is Cause.DEPENDENCY:
+            return ()
+        return (_failure(fault_of_sink(error), None, again=False),)
+    return ()
+
+
 def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: str) -> str:
     query, outcome = planned.query, ""
     restore_confs(query.df.sparkSession, planned.confs)

@@ -104,8 +104,11 @@ class KafkaSink(Sink):
         compute(batch)
 
     def must_have_topic(self, batch: DataFrame) -> None:
-        """Raise InvalidInput if the topic does not exist, OutputOutOfReach if the brokers do not answer."""
-        options = {name.removeprefix(_OPTIONS): value for name, value in self.options.items()}
+        """Raise InvalidInput if the producer refuses its options or the topic does not exist, OutputOutOfReach if the
+        brokers do not answer.
+        """
+        given = self.writer_options.items()
+        options = {name.removeprefix(_OPTIONS): value for name, value in given if name.startswith(_OPTIONS)}
         must_have_topic(batch.sparkSession, self.servers, self.topic, options)
 
     @property

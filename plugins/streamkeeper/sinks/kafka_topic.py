@@ -1,4 +1,6 @@
-"""Asks the brokers for the topic of a KafkaSink, with Kafka's own client in Spark's JVM."""
+"""Checks a KafkaSink before its first write, with Kafka's own clients in Spark's JVM: the producer's options, and
+whether the topic exists.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,20 @@ _CLIENT = {
 }
 _OF_ANY_CLIENT = ("sasl.", "security.", "ssl.")
 """How the options start that a producer and a client for administration share."""
+_SERIALIZERS = dict.fromkeys(
+    ("key.serializer", "value.serializer"), "org.apache.kafka.common.serialization.ByteArraySerializer"
+)
+"""Those of Spark's writer, without which the options are not complete."""
 _PASSING = frozenset({"RetriableException", "TimeoutException"})
 _UNRESOLVED = "No resolvable bootstrap"
 
 
 def must_have_topic(spark: SparkSession, servers: str, topic: str, options: Mapping[str, str]) -> None:
-    """Raise InvalidInput if the topic does not exist or may not be read, OutputOutOfReach if the brokers do not answer.
+    """Raise InvalidInput if the producer refuses its options, or the topic does not exist or may not be read. Raise
+    OutputOutOfReach if the brokers do not answer.
 
-    ``options``: the producer's options without the prefix ``kafka.``; those that concern security are used.
+    ``options``: the producer's options without the prefix ``kafka.``; for the request, those that concern security are
+    used.
 
     A producer's write to a missing topic creates the topic if the brokers allow it, with their default number of
     partitions and their default retention. This request creates nothing.
@@ -41,6 +49,7 @@ def must_have_topic(spark: SparkSession, servers: str, topic: str, options: Mapp
             "a KafkaSink needs Kafka's jars",
             hint="fetch them with `make connectors`, or set STREAMKEEPER_JARS to a directory that contains them",
         )
+    _must_take_options(jvm, topic, options)
     settings = jvm.java.util.HashMap()
     shared = {name: value for name, value in options.items() if name.startswith(_OF_ANY_CLIENT)}
     for name, value in {**_CLIENT, **shared, "bootstrap.servers": servers}.items():
@@ -60,6 +69,23 @@ def must_have_topic(spark: SparkSession, servers: str, topic: str, options: Mapp
             raise
         # Without the cause: its classes are those of a source that does not answer, too.
         raise _refusal(raised.getCause() or raised, servers, topic) from None
+
+
+def _must_take_options(jvm: Any, topic: str, options: Mapping[str, str]) -> None:
+    """Raise InvalidInput if Kafka's producer refuses an option's value. Connects to nothing."""
+    settings = jvm.java.util.HashMap()
+    for name, value in {**options, **_SERIALIZERS}.items():
+        settings.put(name, value)
+    try:
+        jvm.org.apache.kafka.clients.producer.ProducerConfig(settings)
+    except Exception as error:
+        raised = getattr(error, "java_exception", None)
+        if raised is None:
+            raise
+        raise InvalidInput(
+            f"topic {topic}: Kafka's producer refuses an option: {raised.getMessage()}",
+            hint="correct the options of the KafkaSink",
+        ) from None
 
 
 def _refusal(cause: Any, servers: str, topic: str) -> InvalidInput | OutputOutOfReach:
