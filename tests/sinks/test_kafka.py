@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +28,7 @@ from streamkeeper.errors import InvalidInput, OutputOutOfReach
 from streamkeeper.jvm.task_classes import load_task_class
 from streamkeeper.model.protocol.fault_kinds import Fault, Judged
 from streamkeeper.model.protocol.restart_budgets import Cause
+from streamkeeper.sinks import kafka as kafka_sink
 from streamkeeper.sinks import kafka_topic
 from streamkeeper.sinks.batch_headers import HEADERS, TASK_CLASS
 from streamkeeper.sinks.contract import SinkContext, WriterRole
@@ -251,6 +254,29 @@ def test_a_missing_topic_is_refused_and_not_created(sending: SparkSession, kafka
         with pytest.raises(InvalidInput, match=r"topic nobody-made-it does not exist at .*\(create the topic"):
             act()
     assert "nobody-made-it" not in kafka.admin.list_topics(timeout=10).topics
+
+
+def test_a_write_that_failed_looks_for_the_topic_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a write that failed, the next one looks for the topic again, because it may have been deleted meanwhile;
+    after a write that succeeded, the next one does not.
+    """
+    looks: list[str] = []
+    fails = iter([False, False, True, False, False])
+
+    def send(*_: object) -> None:
+        if next(fails):
+            raise RuntimeError("no such topic")
+
+    monkeypatch.setattr(KafkaSink, "must_have_topic", lambda *_: looks.append("look"))
+    monkeypatch.setattr(kafka_sink, "send", send)
+    writer = KafkaSink("host:9092", "totals", batch_headers=False).open(context())
+    batch: Any = SimpleNamespace(schema=schema(value="string"))
+    found = []
+    for number in range(5):
+        with suppress(RuntimeError):
+            writer.write(batch, number)
+        found.append(len(looks))
+    assert found == [1, 1, 1, 2, 2]
 
 
 @pytest.mark.spark

@@ -144,12 +144,14 @@ class KafkaSinkWriter(SinkWriter):
             return
         if not self._found:
             self._sink.must_have_topic(batch)
-            self._found = True
+        # After an error the topic may be missing: the next write looks again, because a producer may create it.
+        self._found = False
         records = batch
         if self._sink.batch_headers:
             records = with_batch_headers(batch, self._context, batch_id, self._writes)
         self._writes += 1
         send(records, self._sink.writer_options)
+        self._found = True
 
     def close(self) -> None:
         """Do nothing: Spark keeps the producers."""
