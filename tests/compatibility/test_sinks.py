@@ -78,7 +78,24 @@ def test_another_kind_of_sink_needs_an_approval_if_its_readers_take_only_new_row
     found = judged(sending(sink=before), sending(sink=after))
     finding = named("sink-kind-changed", found)
     assert found.verdict is verdict
-    assert (f"stay in {before.output}" in finding.hint) is (verdict is Verdict.BACKUP)
+    place = "the output of function jobs:write" if before is FUNCTION else before.output
+    assert (f"stay in {place}," in finding.hint) is (verdict is Verdict.BACKUP)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ends"),
+    [(FILES, TOPIC, True), (TABLE, TOPIC, True), (FUNCTION, TOPIC, False), (TOPIC, FUNCTION, False)],
+    ids=lambda each: each.kind if isinstance(each, SinkDescription) else "",
+)
+def test_the_approval_of_a_change_to_a_topic_says_that_exactly_once_ends(
+    before: SinkDescription, after: SinkDescription, ends: bool
+) -> None:
+    """The finding about a change from a table or files to a topic says that batches may be there twice from then on; a
+    change between a topic and a function, which both get batches twice, does not say so.
+    """
+    finding = named("sink-kind-changed", judged(sending(sink=before), sending(sink=after)))
+    assert ("no longer exactly once" in finding.effect) is ends
+    assert "only new batches" in finding.effect
 
 
 def test_a_change_to_a_topic_may_come_with_the_columns_of_a_record() -> None:

@@ -19,6 +19,10 @@ _ONLY_NEW_ROWS = (
     f"{APPROVE}. Approve if the readers of the new output need only new rows; those written so far stay in {{output}}, "
     "where readers can still read them"
 )
+_ONCE_NO_LONGER = (
+    "the new sink would receive only new batches, and no longer exactly once: a batch that is written again, as after "
+    "a crash, would be there twice"
+)
 _OTHER_PLACE = (
     f"{APPROVE}. Approve if readers accept that new records with the same content are in other partitions or have "
     "other keys than the records written so far"
@@ -58,8 +62,16 @@ def _moved(rule: str, old: Manifest, new: Manifest, evidence: str, measured: str
     """
     if not _needs_no_copy(old, new):
         return breaking(rule, "sink", evidence, measured)
-    hint = _ONLY_NEW_ROWS.format(output=old.sink.output)
-    return Finding(rule=rule, severity=Severity.OPAQUE, where="sink", evidence=evidence, hint=hint)
+    before, after = capabilities_of(old.sink.kind), capabilities_of(new.sink.kind)
+    place = old.sink.output if before.names_place else f"the output of function {old.sink.output}"
+    return Finding(
+        rule=rule,
+        severity=Severity.OPAQUE,
+        where="sink",
+        evidence=evidence,
+        hint=_ONLY_NEW_ROWS.format(output=place),
+        effect=_ONCE_NO_LONGER if before.takes_again and not after.takes_again else "",
+    )
 
 
 def _needs_no_copy(old: Manifest, new: Manifest) -> bool:
