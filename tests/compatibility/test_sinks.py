@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.output_keys import placing_columns
-from streamkeeper.model.manifests.concern import Concern, concern_of
+from streamkeeper.model.manifests.concern import Concern, concern_of, is_carried_over
 from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, StateColumn
 from streamkeeper.model.manifests.switching import why_no_handoff
@@ -193,6 +193,23 @@ def test_another_expression_of_a_key_or_partition_needs_an_approval(base: Manife
     assert finding.evidence == "`k` → `upper(k)`"
     assert "revert the change" in finding.hint
     assert "checkpoint version" not in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [("update", "complete", "unchanged results again"), ("complete", "update", "only the groups that changed")],
+)
+def test_another_output_mode_of_a_topic_needs_an_approval(before: str, after: str, effect: str) -> None:
+    """A change between update and complete mode of a topic needs an approval, also in a handoff, because its readers
+    get other groups in each batch. Negative control: for a function it is a note.
+    """
+    old = changed(sending(STATEFUL), output_mode=before)
+    found = judged(old, changed(old, output_mode=after))
+    finding = named("output-mode-changed", found)
+    assert (found.verdict, finding.severity, effect in finding.effect) == (Verdict.BACKUP, Severity.OPAQUE, True)
+    assert is_carried_over(finding, keeps_state=True)
+    other = changed(old, sink=FUNCTION)
+    assert judged(other, changed(other, output_mode=after)).verdict is Verdict.RESUME
 
 
 def of_queries(deployed: dict[str, Manifest], candidate: dict[str, Manifest]) -> dict[str, list[tuple[str, Any]]]:

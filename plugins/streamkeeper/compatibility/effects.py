@@ -211,6 +211,7 @@ OPAQUE: dict[str, str] = {
     "batches is not recorded",
     "sink-kind-changed": "the new sink would receive only new batches: rows written so far stay in the old one",
     "sink-output-changed": "the new output would receive only new batches: rows written so far stay in the old one",
+    "output-mode-changed": "each batch would send other groups than before",
     "output-placing-column-changed": "the output, and no longer the query, would choose the place of new records, or "
     "the other way round: records that belong together may be in other partitions than earlier ones",
     "release-not-on-record": "the candidate would continue with state of an unknown release; no check can prove that "

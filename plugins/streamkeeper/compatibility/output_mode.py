@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.effects import NO_ACTION
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
+from streamkeeper.compatibility.rule import IF_READERS_ACCEPT, NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change
-from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.evidence import Look
+from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import Manifest, is_stateful
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
@@ -31,6 +32,8 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     )
     if not is_stateful(old, new) or (once and {before, after} == {"append", "update"}):
         yield note("output-mode-changed", "output mode", evidence, hint="no action is needed")
+    elif before in _WHOLE and after in _WHOLE and capabilities_of(new.sink.kind).delivers:
+        yield _other_groups(before, after)
     elif before in _WHOLE and after in _WHOLE:
         measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
         effect = (
@@ -57,6 +60,25 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     else:
         effect = "groups that append mode has already written and evicted would be missing from the output"
         yield breaking("output-mode-changed", "output mode", evidence, effect=effect)
+
+
+def _other_groups(before: str, after: str) -> Finding:
+    """Return the finding about an output that delivers rows: its readers may have to know which groups a batch has."""
+    effect = (
+        "each batch would send the results of all groups, so that readers would get unchanged results again"
+        if after == "complete"
+        else "each batch would send only the groups that changed: a reader that takes one batch as the whole result "
+        "would miss the others"
+    )
+    return Finding(
+        rule="output-mode-changed",
+        severity=Severity.OPAQUE,
+        # The place of findings that a handoff keeps.
+        where=Look.SINK.value,
+        evidence=change(before, after, "output mode"),
+        hint=IF_READERS_ACCEPT,
+        effect=effect,
+    )
 
 
 def _hint_for(new: Manifest) -> str:
