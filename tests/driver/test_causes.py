@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from streamkeeper.driver.causes import judge, judge_links, judge_text
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.faults import describe_text
-from streamkeeper.driver.raised import links_of, links_of_text
+from streamkeeper.driver.raised import Link, links_of, links_of_text
 from streamkeeper.errors import (
     CheckpointLost,
     Fenced,
@@ -142,6 +142,32 @@ def test_an_output_on_a_server_is_not_taken_for_the_store() -> None:
         raise StoreUnavailable("cannot read s3a://bucket/table: 503") from ConnectionError("refused")
     assert judge(caught.value) == Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
     assert judge(StoreUnavailable("the store")).fault is Fault.STORE_LOST
+
+
+SPARK, KAFKA = "org.apache.spark.sql.kafka010", "org.apache.kafka"
+READS = f"{SPARK}.consumer.KafkaDataConsumer.get(KafkaDataConsumer.scala:300)"
+SENDS = f"{KAFKA}.clients.producer.KafkaProducer.doSend(KafkaProducer.java:990)"
+WRITES = f"{SPARK}.KafkaWriteTask.execute(KafkaWriteTask.scala:60)"
+
+
+@pytest.mark.parametrize(
+    ("inner", "message", "fault"),
+    [
+        ((READS, WRITES), "Cannot fetch record for offset 7", Fault.SOURCE_DOWN),
+        ((SENDS, WRITES), "cannot send", Fault.SINK_DOWN),
+        ((WRITES,), "cannot send", Fault.SINK_DOWN),
+        ((), "Topic totals not present in metadata after 60000 ms.", Fault.SINK_DOWN),
+    ],
+)
+def test_the_innermost_frame_tells_whether_a_source_or_an_output_of_one_kind_is_down(
+    inner: tuple[str, ...], message: str, fault: Fault
+) -> None:
+    """In a job that reads from Kafka and writes to Kafka, brokers that do not answer are the source's or the output's
+    according to the innermost frame of Spark's reader or writer; a producer's own message needs no frame.
+    """
+    job = Link(kind="org.apache.spark.SparkException", message="aborted", frames=(WRITES,), java=True)
+    cause = Link(kind=f"{KAFKA}.common.errors.TimeoutException", message=message, frames=inner, java=True)
+    assert judge_links((job, cause)) == Judged(Cause.DEPENDENCY, fault)
 
 
 def test_a_database_that_refuses_connections_is_an_unavailable_dependency() -> None:

@@ -214,16 +214,21 @@ def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged
 def _what_is_down(links: Sequence[Link]) -> Fault:
     """Return SOURCE_DOWN if the source's own client or check failed. Otherwise return SINK_DOWN, which also stands for
     other dependencies of the job.
+
+    A task that writes to the same kind of server as it reads from has the frames of both. The innermost one failed.
     """
-    frames = [frame for link in links if link.java for frame in link.frames]
-    if any(each.writer_frames.match(frame) for each in SOURCE_ERRORS for frame in frames):
+    java = [link for link in links if link.java]
+    if any(each.is_of_writer(link.kind, link.message) for each in SOURCE_ERRORS for link in java):
         return Fault.SINK_DOWN
-    if any(each.is_of_writer(link.kind, link.message) for each in SOURCE_ERRORS for link in links if link.java):
-        return Fault.SINK_DOWN
-    clients = tuple(prefix for each in SOURCE_ERRORS for prefix in each.client_classes)
     readers = tuple(prefix for each in SOURCE_ERRORS for prefix in each.reader_frames)
-    reads = any(link.java and link.kind.startswith(clients) for link in links)
-    reads = reads or any(frame.startswith(readers) for frame in frames)
+    for frame in (frame for link in reversed(java) for frame in link.frames):
+        # Frames of a writer may begin like those of the reader.
+        if any(each.writer_frames.match(frame) for each in SOURCE_ERRORS):
+            return Fault.SINK_DOWN
+        if frame.startswith(readers):
+            return Fault.SOURCE_DOWN
+    clients = tuple(prefix for each in SOURCE_ERRORS for prefix in each.client_classes)
+    reads = any(link.kind.startswith(clients) for link in java)
     reads = reads or any(isinstance(link.error, SourceOutOfReach) for link in links)
     return Fault.SOURCE_DOWN if reads else Fault.SINK_DOWN
 
