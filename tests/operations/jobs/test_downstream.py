@@ -107,7 +107,11 @@ def test_jobs_above_the_limit_are_not_read_and_the_count_is_reported(
     [
         (
             SinkDescription(kind="table", output="sqlite:/db#totals", options={}),
-            "the readers of sqlite:/db#totals, the table of query totals, are unknown: no streaming source reads it",
+            "the readers of sqlite:/db#totals, the table of query totals, are unknown: only files are compared",
+        ),
+        (
+            SinkDescription(kind="kafka", output="totals", options={}),
+            "the readers of totals, the kafka of query totals, are unknown: only files are compared",
         ),
         (
             SinkDescription(kind="file", output="***", options={}),
@@ -115,10 +119,12 @@ def test_jobs_above_the_limit_are_not_read_and_the_count_is_reported(
         ),
     ],
 )
-def test_readers_of_a_table_or_secret_location_are_reported_as_unknown(
+def test_readers_of_a_table_a_topic_or_a_secret_location_are_reported_as_unknown(
     job: Registered, sink: SinkDescription, told: str
 ) -> None:
-    """For a table, or for an output whose location is a secret, the readers are reported as unknown."""
+    """For a table, a topic, which streaming sources do read, or an output whose location is a secret, the readers are
+    reported as unknown.
+    """
     assert readers(job, reading(job, "copies", "/out/totals"), sink=sink) == Readers(unknown=(told,))
 
 

@@ -72,7 +72,7 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     of_one_machine: Mapping[str, str] = {}
     """URL scheme of the output -> why only one machine can write it, as a phrase; ``""`` is the scheme of a path."""
     read_as: str = ""
-    """The kind of streaming source that can read the output; empty if none can."""
+    """The kind of streaming source that can read the output and names it by its path; empty without one."""
     log_folder: str = ""
     """The folder of each version, below the output, in which Spark keeps a log that grows; empty if there is no such
     folder.

@@ -72,9 +72,7 @@ def find_readers(
 def _unreadable(query: str, sink: SinkDescription) -> str:
     """Return why the readers of an output are unknown; empty if they can be found."""
     if not capabilities_of(sink.kind).read_as:
-        return (
-            f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
-        )
+        return f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: only files are compared"
     if MASK in sink.output:
         return f"the readers of query {query} are unknown, because the location of its output is a secret"
     return ""
