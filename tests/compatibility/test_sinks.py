@@ -9,6 +9,7 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.output_keys import placing_columns
+from streamkeeper.compatibility.way_out import priced
 from streamkeeper.model.manifests.concern import Concern, concern_of, is_carried_over
 from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, StateColumn
@@ -193,6 +194,20 @@ def test_another_expression_of_a_key_or_partition_needs_an_approval(base: Manife
     assert finding.evidence == "`k` → `upper(k)`"
     assert "revert the change" in finding.hint
     assert "checkpoint version" not in finding.hint
+
+
+def test_beside_another_topic_the_finding_that_prevents_a_handoff_is_named() -> None:
+    """If a query moves to another topic and no switch is possible, the hints name the finding about its offsets, and
+    not one about its state, which a handoff could give up.
+    """
+    old = sending(STATEFUL)
+    new = changed(old, sink=msgspec.structs.replace(TOPIC, output="others"))
+    moved = named("sink-output-changed", judged(old, new))
+    state = Finding(rule="grouping-key-changed", severity=Severity.BREAKING, where="aggregation", evidence="a", hint="")
+    offsets = msgspec.structs.replace(state, rule="source-column-type-changed", where="source 0 (file /in)")
+    hints = [each.hint for each in priced((moved, state, offsets), old, new)]
+    assert offsets.rule in hints[0]
+    assert state.rule not in hints[0]
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,22 @@ def test_a_rollback_that_replays_into_a_function_or_a_topic_needs_accept_risk(si
     assert choose(at, kind=Rollback(), accept_risk=True)[0].way is Transition.RETURN
 
 
+def test_a_rollback_from_another_topic_says_which_batches_both_topics_would_have():
+    """A rollback to a release with another topic says that this topic would also receive the batches of the present
+    one, and not that it receives them a second time; the path back from a resume says the same.
+    """
+    old, new = (
+        msgspec.structs.replace(STATEFUL, sink=SinkDescription(kind="kafka", output=topic, options={}))
+        for topic in ("A", "B")
+    )
+    both = "A would also receive the batches that B has received (use accept_risk if"
+    back = facts(finding("x"), kept="v0001", current="v0002", deployed=new, candidate=old)
+    assert both in choose(back, kind=Rollback())[1]
+    assert choose(back, kind=Rollback(), accept_risk=True)[0].way is Transition.RETURN
+    resumed = facts(verdict=Verdict.BACKUP, deployed=old, candidate=new, reverse=Verdict.BACKUP)
+    assert both in choose(resumed)[0].no_way_back
+
+
 def test_a_rollback_with_nothing_to_go_back_to_is_refused():
     """A rollback with neither a kept version nor a snapshot is refused with that reason."""
     way, refusal = choose(facts(finding("x")), kind=Rollback())

@@ -300,7 +300,7 @@ def _breaking(options: Options) -> list[Finding]:
 def _blocking(options: Options) -> list[Finding]:
     """Return the breaking findings because of which no handoff is possible, even without the state."""
     breaking, sink = _breaking(options), capabilities_of(options.new.sink.kind)
-    if not options.old.sink.same_place(options.new.sink):
+    if not (options.old.sink.same_place(options.new.sink) or sink.delivers):
         return [each for each in breaking if each.rule in _OUTPUT_MOVED] or breaking
     stateful = is_stateful(options.old, options.new)
     return [each for each in breaking if is_about_offsets(each, stateful=stateful) or needs_new_rows(each, sink)]

@@ -240,7 +240,7 @@ def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryTransition | s
         blocked = _blocked(facts)
         return f"{causes}; {f'{blocked} ({_INSTEAD})' if blocked else neither}"
     way, place, loses = next((each for each in back if not each[2]), back[0])
-    if cannot := _against_replay(request, facts.candidate.sink.kind):
+    if cannot := _against_replay(request, facts.candidate, facts.deployed):
         return f"it cannot go back to {place}: {cannot}"
     if loses and not request.accept_loss:
         return f"going back to {place} {loses}; put the files back, or accept the loss with accept_loss"
@@ -284,15 +284,23 @@ def _back_from_resume(request: DeployRequest, facts: QueryFacts) -> tuple[Transi
 
 
 def _back_by_replay(request: DeployRequest, facts: QueryFacts, way: Transition) -> tuple[Transition | None, str]:
-    kind = facts.deployed.sink.kind if facts.deployed is not None else facts.candidate.sink.kind
-    cannot = _against_replay(request, kind)
+    cannot = _against_replay(request, facts.deployed or facts.candidate, facts.candidate)
     return (None, cannot) if cannot else (way, "")
 
 
-def _against_replay(request: DeployRequest, kind: str) -> str:
-    can = capabilities_of(kind)
+def _against_replay(request: DeployRequest, target: Manifest, left: Manifest | None) -> str:
+    """Return why the output of a rollback's target may not receive the replayed batches; empty if it may.
+
+    ``left``: the manifest that the rollback leaves, whose output may be another one; None if unknown.
+    """
+    kind, can = target.sink.kind, capabilities_of(target.sink.kind)
     if can.takes_again or request.accept_risk:
         return ""
+    if left is not None and can.names_place and not target.sink.same_place(left.sink):
+        return (
+            f"{target.sink.output} would also receive the batches that {left.sink.output} has received (use accept_risk"
+            " if the readers of both accept that)"
+        )
     once = f"; {can.read_once_by}" if can.read_once_by else ""
     return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them{once})"
 

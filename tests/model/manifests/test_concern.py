@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE
 from streamkeeper.compatibility.effects_of_notes import NOTES
@@ -15,7 +16,7 @@ _COME_WITH_THEIR_EFFECT = {"input-of-open-batch-gone", "open-batch-of-named-sour
 
 def test_every_rule_in_the_concern_table_exists() -> None:
     """Every rule in the concern table exists; a renamed rule would otherwise silently concern only the query."""
-    assert set(concern._OF_RULE) <= {*BREAKING, *FATAL, *OPAQUE, *NOTES} | _COME_WITH_THEIR_EFFECT
+    assert {*concern._OF_RULE, *concern._OF_APPROVAL} <= {*BREAKING, *FATAL, *OPAQUE, *NOTES} | _COME_WITH_THEIR_EFFECT
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,13 @@ def test_a_findings_concern_follows_from_its_rule_family_or_location(rule: str, 
     """A finding's concern follows from its rule, else from the family of its rule, else from where it was found."""
     found = Finding(rule=rule, severity=Severity.BREAKING, where=where, evidence="a -> b")
     assert concern_of(found) is expected
+
+
+@pytest.mark.parametrize("rule", ["sink-kind-changed", "sink-output-changed"])
+def test_the_approval_of_another_output_concerns_the_output(rule: str) -> None:
+    """An approval of another output, such as another topic, concerns the output; if the change is breaking, it concerns
+    the whole query.
+    """
+    found = Finding(rule=rule, severity=Severity.OPAQUE, where="sink", evidence="a -> b")
+    assert concern_of(found) is Concern.OUTPUT
+    assert concern_of(replace(found, severity=Severity.BREAKING)) is Concern.QUERY

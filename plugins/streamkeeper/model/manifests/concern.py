@@ -76,6 +76,8 @@ _OF_RULE = {
     "source-renamed": Concern.OTHER_SOURCES,
     "source-selection-changed": Concern.OTHER_SOURCES,
 }
+_OF_APPROVAL = {"sink-kind-changed": Concern.OUTPUT, "sink-output-changed": Concern.OUTPUT}
+"""Concerns of findings that a person can approve. If such a rule is breaking, the whole query needs another output."""
 _OF_FAMILY = {"checkpoint-": Concern.CHECKPOINT, "output-column": Concern.OUTPUT}
 _OF_PLACE = {"rehearsal": Concern.REHEARSAL, "source": Concern.OFFSETS}
 
@@ -90,7 +92,8 @@ def concern_of(finding: Finding) -> Concern:
     if finding.rule == "unexplained-difference":
         return place or Concern.UNEXPLAINED
     family = next((concern for family, concern in _OF_FAMILY.items() if finding.rule.startswith(family)), None)
-    return _OF_RULE.get(finding.rule) or family or place or Concern.QUERY
+    approved = _OF_APPROVAL.get(finding.rule) if finding.severity is Severity.OPAQUE else None
+    return approved or _OF_RULE.get(finding.rule) or family or place or Concern.QUERY
 
 
 def reads_other_sources(finding: Finding) -> bool:
