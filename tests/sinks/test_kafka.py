@@ -79,6 +79,12 @@ def test_an_option_that_the_sink_decides_itself_is_refused(name: str, value: Any
     assert name.lower() in str(refused.value).lower()
 
 
+def test_an_option_in_two_spellings_is_refused() -> None:
+    """Two options whose names differ only in the case of letters are refused, because Spark would use one of them."""
+    with pytest.raises(InvalidInput, match=r"option kafka\.linger\.ms is given twice"):
+        KafkaSink("host:9092", "totals", options={"kafka.linger.ms": "1", "kafka.Linger.ms": "2"})
+
+
 def test_the_writer_is_idempotent_and_waits_for_all_replicas_by_default() -> None:
     """Without options, the producer is idempotent and waits for all replicas; other options are passed on."""
     sink = KafkaSink("one:9092,two:9092", "totals", options={"kafka.Compression.type": "lz4", "kafka.acks": "-1"})
@@ -95,7 +101,12 @@ def test_no_secret_is_in_any_text_of_a_kafka_sink() -> None:
     """Neither the description nor the ``repr`` of a KafkaSink contains a secret; other options are in the
     description.
     """
-    options = {"kafka.sasl.jaas.config": JAAS, "kafka.ssl.key.password": "hunter2", "kafka.linger.ms": "5"}
+    options = {
+        "kafka.sasl.jaas.config": JAAS,
+        "kafka.ssl.key.password": "hunter2",
+        "kafka.registry.api.key": "hunter2",
+        "kafka.linger.ms": "5",
+    }
     sink = KafkaSink("host:9092", "totals", options=options)
     described = sink.describe()
     assert "hunter2" not in repr(sink) + repr(described)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.manifests.manifest import SinkDescription
-from streamkeeper.model.secret_names import is_secret, masked
+from streamkeeper.model.secret_names import masked, names_secret
 from streamkeeper.sinks.batch_headers import HEADERS, with_batch_headers
 from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, WriterRole, compute
 from streamkeeper.sinks.kafka_topic import must_have_topic
@@ -74,7 +74,12 @@ class KafkaSink(Sink):
                 f"topic {self.topic}: servers {self.servers!r} is no list of brokers", hint='use servers="host:9092"'
             )
         given = self.options.items() if isinstance(self.options, Mapping) else [(self.options, None)]
-        options = {name.lower() if isinstance(name, str) else name: value for name, value in given}
+        options: dict[str, str] = {}
+        for name, value in given:
+            lower = name.lower() if isinstance(name, str) else name
+            if lower in options:
+                raise InvalidInput(f"topic {self.topic}: option {lower} is given twice", hint="remove one of them")
+            options[lower] = value
         for name, value in options.items():
             _check_option(self.topic, name, value)
         object.__setattr__(self, "options", MappingProxyType(options))
@@ -85,7 +90,7 @@ class KafkaSink(Sink):
         As for a topic that is read, the brokers' address is no part of the identity, because it may change although the
         cluster stays the same.
         """
-        shown = {name: masked(value) for name, value in sorted(self.options.items()) if not is_secret(name)}
+        shown = {name: masked(value) for name, value in sorted(self.options.items()) if not names_secret(name)}
         options = {"servers": masked(self.servers), "batch_headers": str(self.batch_headers).lower(), **shown}
         return SinkDescription(kind=self.kind, output=self.topic, options=options)
 
