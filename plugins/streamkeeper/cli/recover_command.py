@@ -57,7 +57,8 @@ Replay = Annotated[
     bool,
     typer.Option(
         "--accept-replay",
-        help="Accept the replay that the diagnosis announces for the action: a sink function may receive batches twice",
+        help="Accept the replay that the diagnosis announces for the action: a topic or a sink function may receive"
+        " batches twice",
     ),
 ]
 Loss = Annotated[

@@ -42,8 +42,8 @@ Unfenced = Annotated[
     typer.Option(
         "--unfenced",
         metavar="JOB/QUERY",
-        help="A query whose sink is your own function, so that its output records no epoch. Without this option, the"
-        " journal of the query's job is not rebuilt. Repeatable",
+        help="A query whose sink is a topic or your own function, so that its output records no epoch. Without this"
+        " option, the journal of the query's job is not rebuilt. Repeatable",
     ),
 ]
 Gone = Annotated[

@@ -60,7 +60,7 @@ def restore_(
         bool,
         typer.Option(
             "--accept-replay",
-            help="Accept that the sink's function receives batches that it has already processed",
+            help="Accept that the topic or the sink's function receives batches that it has already received",
         ),
     ] = False,
     accept_loss: Annotated[

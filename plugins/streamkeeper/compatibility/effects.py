@@ -212,8 +212,8 @@ OPAQUE: dict[str, str] = {
     "sink-kind-changed": "the new sink would receive only new batches: rows written so far stay in the old one",
     "sink-output-changed": "the new output would receive only new batches: rows written so far stay in the old one",
     "output-mode-changed": "each batch would send other groups than before",
-    "output-placing-column-changed": "the output, and no longer the query, would choose the place of new records, or "
-    "the other way round: records that belong together may be in other partitions than earlier ones",
+    "output-placing-column-changed": "new records may be in other partitions, or have other keys, than records "
+    "with the same content that were written so far",
     "release-not-on-record": "the candidate would continue with state of an unknown release; no check can prove that "
     "the two fit",
     "not-looked": "the effect is not fully known, because one of the checks could not run",

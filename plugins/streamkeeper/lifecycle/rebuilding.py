@@ -31,7 +31,7 @@ class RebuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     seconds: int
     """The same time in seconds since 1970."""
     unfenced: frozenset[str] = frozenset()
-    """Queries whose output is a function, which stores no epoch."""
+    """Queries whose output is a function or a topic, which store no epoch."""
     versions: Mapping[str, str] = {}
     """Query -> the current version."""
     missing: frozenset[str] = frozenset()
@@ -166,7 +166,7 @@ def _fence(seen: LostJob, asked: RebuildRequest, query: str) -> Fence | None:
             return None
         raise _Undecided(
             f"none of the named outputs belongs to the query. Add the database or directory of the query's output with"
-            f" `--output`. If the query's sink is your own function, which records no epoch, use"
+            f" `--output`. If the query's sink is a topic or your own function, which record no epoch, use"
             f" `--unfenced {seen.job}/{query}` instead"
         )
     if query in asked.unfenced:

@@ -69,8 +69,8 @@ def plan_rebuild(
 
     ``installation``: the installation; ``asked``: the person's statements; ``job``: the only job to plan, empty for
     all; ``outputs``: URLs of databases, references to such URLs, and directories; ``unfenced``: queries that write with
-    a user's function; ``missing``: queries that the job no longer has; ``versions``: query -> current version. Queries
-    are written ``<job>/<query>``.
+    a user's function or to a topic; ``missing``: queries that the job no longer has; ``versions``: query -> current
+    version. Queries are written ``<job>/<query>``.
 
     Raises InvalidInput or NotFound for an invalid place, StoreUnavailable for a place that does not answer, and
     OperationRefused if the installation cannot be determined.

@@ -1,8 +1,9 @@
 """Restore a deployed query: a snapshot becomes its next checkpoint version, from which the next deploy continues.
 
 The output is asked which batches it contains beyond the snapshot. These batches are written a second time, and the plan
-announces them. A table replaces their rows by key. For a user's function the restore is refused, unless the output has
-no such batch or a person accepts the repetition. The restore is also refused while a driver could still write.
+announces them. A table replaces their rows by key. For a topic or a user's function the restore is refused, unless the
+output has no such batch or a person accepts the repetition. The restore is also refused while a driver could still
+write.
 
 One record names the version before it is filled, and a second record makes it current. Two concurrent restores
 therefore create two versions or fill the same one. Neither changes files of the other or of a later driver.
