@@ -8,6 +8,8 @@ import pytest
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.effects import effect_of
 from streamkeeper.compatibility.rehearsals import explained_by, rehearsal_failed, rehearsed_without_rows, with_cause
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT
+from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.manifests.finding import Finding, Severity, Verdict
 from tests.compatibility.manifests import STATEFUL
 
@@ -37,6 +39,15 @@ def test_only_a_failed_rerun_states_that_the_batch_succeeded_before() -> None:
     assert again.evidence == said
     assert (after.where, after.evidence) == ("rehearsal from batch 3", "DIVIDE_BY_ZERO: told")
     assert (none.where, none.evidence) == ("rehearsal", "CHECKPOINT_NOT_CLONED: told")
+
+
+def test_a_new_query_whose_output_does_not_fit_gets_the_remedy_of_the_output() -> None:
+    """A query without a batch whose existing output does not fit gets the output's own remedy, because it has no
+    checkpoint version that it could leave; a query with a batch gets a new version.
+    """
+    new = rehearsal_failed("OutputUnfit", "told", None, again=False, hint=OutputUnfit.REMEDY)
+    old = rehearsal_failed("OutputUnfit", "told", 3, again=True, hint=OutputUnfit.REMEDY)
+    assert (new.hint, old.hint) == (OutputUnfit.REMEDY, NEW_CHECKPOINT)
 
 
 def test_a_job_error_that_resembles_one_of_spark_is_fatal() -> None:

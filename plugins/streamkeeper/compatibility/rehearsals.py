@@ -72,7 +72,8 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
             severity=Severity.BREAKING,
             where="sink",
             evidence=message.removesuffix(f" ({OutputUnfit.REMEDY})"),
-            hint=NEW_CHECKPOINT,
+            # A query without a batch has no checkpoint version that it could leave.
+            hint=hint if hint and batch is None else NEW_CHECKPOINT,
         )
     if _WORKER_LATE in message:
         return rehearsal_unfinished(message)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.manifests.manifest import SinkDescription
@@ -74,7 +74,7 @@ class KafkaSink(Sink):
                 f"topic {self.topic}: servers {self.servers!r} is no list of brokers", hint='use servers="host:9092"'
             )
         given = self.options.items() if isinstance(self.options, Mapping) else [(self.options, None)]
-        options: dict[str, str] = {}
+        options: dict[Any, Any] = {}
         for name, value in given:
             lower = name.lower() if isinstance(name, str) else name
             if lower in options:
