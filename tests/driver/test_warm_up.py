@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from streamkeeper.driver.warm_up import _findings_of, warm_up
+from streamkeeper.driver.warm_up import _findings_of, rehearse_query, warm_up
 from streamkeeper.errors import InvalidInput, OutputOutOfReach, StoreUnavailable
+from streamkeeper.inspection import rehearsal
 from streamkeeper.inspection.rehearsal import Rehearsal
 from streamkeeper.model.manifests.finding import Finding, Severity
 
@@ -28,6 +30,16 @@ def test_a_failed_rehearsal_is_never_hidden_behind_one_that_succeeded(rehearsed:
     unused: Any = None
     results = dict(zip(("totals", "copy"), rehearsed, strict=True))
     assert warm_up(unused, dict.fromkeys(results, unused), {}, "", results) == told
+
+
+def test_the_text_about_a_failed_rehearsal_keeps_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short text about a rehearsal that the sink refused has its message, its remedy and the query's name."""
+    failed = Rehearsal(ok=False, batch=3, error_class="InvalidInput", message="no topic", seconds=1, hint="create it")
+    monkeypatch.setattr(rehearsal, "rehearse", lambda *_, **__: failed)
+    unused: Any = None
+    query: Any = SimpleNamespace(name="totals")
+    told, _ = rehearse_query(unused, query, unused, "", timeout_s=1)
+    assert told == "InvalidInput: no topic (create it) (query totals)"
 
 
 def finding(error: Exception | None, hint: str = "") -> Finding:

@@ -92,7 +92,8 @@ def rehearse_query(
     found = rehearse(spark, query, checkpoint, scratch, timeout_s=timeout_s)
     outcome = ""
     if not found.ok:
-        outcome = f"{found.error_class}: {found.message} (query {query.name})"
+        remedy = f" ({found.hint})" if found.hint else ""
+        outcome = f"{found.error_class}: {found.message}{remedy} (query {query.name})"
     elif found.batch is not None:
         outcome = f"ok: {query.name} {found.did} in {found.seconds:.1f} s"
     return outcome, tuple(_findings_of(found))
