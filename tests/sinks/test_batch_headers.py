@@ -21,7 +21,7 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.jvm.task_classes import load_task_class
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks import batch_headers
-from streamkeeper.sinks.batch_headers import HEADERS, PREFIX, TASK_CLASS, with_batch_headers
+from streamkeeper.sinks.batch_headers import HEADERS, NAMES, PREFIX, TASK_CLASS, with_batch_headers
 from streamkeeper.sinks.contract import SinkContext
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Record(NamedTuple):
     def headers(self, job: str) -> list[tuple[str, bytes]]:
         """Return the headers, as Kafka has them."""
         fields = {**self._asdict(), "job": job, "query": "totals", "lineage": self.lineage or self.version}
-        return [(f"{PREFIX}{name}", str(text).encode()) for name, text in fields.items() if name != "value"]
+        return [(f"{PREFIX}{name}", str(fields[name]).encode()) for name in NAMES]
 
 
 CASES: dict[str, tuple[list[Record], str]] = {
@@ -192,7 +192,7 @@ def test_records_without_the_headers_of_a_sink_are_returned_unchanged(spark: Spa
     """
     complete = Record("a", 0).headers("sales")
     unreadable = [(name, b"one" if name.endswith(".epoch") else value) for name, value in complete]
-    strange: list[Any] = [None, [], [("trace", b"1")], complete[:-1], unreadable]
+    strange: list[Any] = [None, [], [("trace", b"1")], complete[:-1], complete[::-1], unreadable]
     rows = [(f"{number}", headers, 1.5) for number, headers in enumerate(strange)] * 2
     frame = spark.createDataFrame(rows, f"value string, headers {HEADERS}, score double")
     found = newest_attempts(frame)

@@ -32,6 +32,8 @@ HEADERS = "array<struct<key:string,value:binary>>"
 """The type of the column ``headers`` that Spark's Kafka writer accepts."""
 _TEXTS = ("installation", "job", "query", "version", "lineage")
 _NUMBERS = ("batch", "epoch", "write", "partition", "attempt")
+NAMES = (*_TEXTS, *_NUMBERS)
+"""The headers in the order in which a writer adds them, without their prefix."""
 
 
 def with_batch_headers(batch: DataFrame, context: SinkContext, batch_id: int, write: int) -> DataFrame:
@@ -56,7 +58,7 @@ def with_batch_headers(batch: DataFrame, context: SinkContext, batch_id: int, wr
     values = {name: f"X'{text.encode().hex()}'" for name, text in constants.items()}
     values["partition"] = "CAST(CAST(spark_partition_id() AS STRING) AS BINARY)"
     values["attempt"] = f"CAST(reflect('streamkeeper.jvm.{TASK_CLASS}', 'id') AS BINARY)"
-    ours = ", ".join(f"named_struct('key', '{PREFIX}{name}', 'value', {value})" for name, value in values.items())
+    ours = ", ".join(f"named_struct('key', '{PREFIX}{name}', 'value', {values[name]})" for name in NAMES)
     none = f"CAST(array() AS {HEADERS})"
     theirs = f"coalesce(headers, {none})" if "headers" in batch.columns else none
     kept = [name for name in batch.columns if name != "headers"]
@@ -98,18 +100,17 @@ def _filtered(records: DataFrame, judges: DataFrame) -> DataFrame:
     return records.sparkSession.sql(_FILTER, records=records, judges=judges)
 
 
-def _header(name: str) -> str:
-    """Return the SQL expression of a header's text; the last header of this name counts."""
-    return f"CAST(try_element_at(filter(headers, h -> h.key = '{PREFIX}{name}'), -1).value AS STRING)"
-
-
-_FIELDS = ", ".join(
-    [f"'{name}', {_header(name)}" for name in _TEXTS]
-    + [f"'{name}', try_cast({_header(name)} AS BIGINT)" for name in _NUMBERS]
+_VALUES = {name: f"CAST(get(_ours, {number}).value AS STRING)" for number, name in enumerate(NAMES)}
+_VALUES |= {name: f"try_cast({_VALUES[name]} AS BIGINT)" for name in _NUMBERS}
+_FIELDS = ", ".join(f"'{name}', {value}" for name, value in _VALUES.items())
+_COMPLETE = " AND ".join(
+    [f"get(_ours, {number}).key = '{PREFIX}{name}'" for number, name in enumerate(NAMES)]
+    + [f"{_VALUES[name]} IS NOT NULL" for name in NAMES]
 )
-_COMPLETE = " AND ".join(f"_sk.{name} IS NOT NULL" for name in (*_TEXTS, *_NUMBERS))
+_OURS = f"slice(filter(headers, h -> startswith(h.key, '{PREFIX}')), -{len(NAMES)}, {len(NAMES)}) AS _ours"
+_SK = f"CASE WHEN {_COMPLETE} THEN named_struct({_FIELDS}) END AS _sk"
 _QUERY = ("_sk.installation", "_sk.job", "_sk.query")
-_ROOT = "split(_sk.lineage, '[:,]')[0]"
+_ROOT = "substring_index(substring_index(_sk.lineage, ',', 1), ':', 1)"
 """The version whose batch 0 the numbers of a lineage begin with."""
 _VERSION, _LAST = "split_part(s, ':', 1)", "try_cast(split_part(s, ':', 2) AS BIGINT)"
 """The parts of a lineage's segment ``s``."""
@@ -120,9 +121,9 @@ _IN_LINEAGE = (
 _REPLACED = f"exists(split(line.lineage, ','), s -> {_VERSION} = _sk.version AND coalesce({_LAST} < _sk.batch, false))"
 _BATCH = ", ".join((*_QUERY, "_sk.version", "_sk.batch", "_alone"))
 _FILTER = f"""
-WITH read AS (SELECT *, named_struct({_FIELDS}) AS _sk FROM {{records}}),
-marked AS (SELECT * EXCEPT (_sk), CASE WHEN {_COMPLETE} THEN _sk END AS _sk FROM read),
-judging AS (SELECT _sk FROM (SELECT named_struct({_FIELDS}) AS _sk FROM {{judges}}) WHERE {_COMPLETE}),
+WITH read AS (SELECT *, {_OURS} FROM {{records}}),
+marked AS (SELECT * EXCEPT (_ours), {_SK} FROM read),
+judging AS (SELECT {_SK} FROM (SELECT {_OURS} FROM {{judges}})),
 newest AS (
   SELECT {", ".join(_QUERY)}, {_ROOT} AS root, max(_sk.epoch) AS epoch, max_by(_sk.lineage, _sk.epoch) AS lineage
   FROM judging GROUP BY {", ".join(_QUERY)}, {_ROOT}
@@ -134,8 +135,8 @@ lines AS (
 kept AS (
   SELECT marked.*, CASE WHEN _sk IS NULL THEN monotonically_increasing_id() END AS _alone
   FROM marked LEFT JOIN lines
-    ON _sk.installation = lines.installation AND _sk.job = lines.job AND _sk.query = lines.query
-  WHERE lines.of_query IS NULL OR forall(lines.of_query, line -> CASE
+    ON _sk.installation <=> lines.installation AND _sk.job <=> lines.job AND _sk.query <=> lines.query
+  WHERE _sk IS NULL OR lines.of_query IS NULL OR forall(lines.of_query, line -> CASE
     WHEN line.root = {_ROOT} THEN line.epoch = _sk.epoch OR {_IN_LINEAGE}
     ELSE line.epoch <= _sk.epoch OR NOT {_REPLACED} END)
 ),
@@ -149,11 +150,15 @@ SELECT * EXCEPT (_sk, _alone, _last_write, _last_attempt) FROM ranked
 WHERE _sk IS NULL
   OR (_sk.epoch = _last_write.epoch AND _sk.write = _last_write.write AND _sk.attempt = _last_attempt)
 """
-"""``newest``: the newest epoch of each line of versions, and its lineage. A record counts if it is of that epoch, or if
+"""``_ours``: the headers of the last writer, in the order of ``NAMES``. Looking each of them up by its name would take
+most of the time of the filter.
+
+``newest``: the newest epoch of each line of versions, and its lineage. A record counts if it is of that epoch, or if
 that lineage has its batch. So all records are judged by the same lineages, also those that came after the reading of
 ``judges``. ``lines``: the same for a whole query. After the journal was rebuilt, a version may begin a line of its own
 whose records are in another line, too. If the newer line excludes a batch of that version, the records of the older
-line do not count either.
+line do not count either. Records without headers have an entry without an epoch: conditions that exclude them would be
+evaluated before ``_sk`` is computed, and compute it a second time.
 
 ``_alone``: a number of its own for each record without headers, so that these records form no group.
 """
