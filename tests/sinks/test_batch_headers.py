@@ -119,6 +119,13 @@ CASES: dict[str, tuple[list[Record], str]] = {
         ],
         "abc",
     ),
+    "a restore of an older version after a rebuild that did not know the parent": (
+        [
+            *(Record("a", 20), Record("x", 41), Record("y", 0, 2, "v0002", "v0001:41,v0002")),
+            *(Record("z", 45, 3, "v0002"), Record("b", 21, 4, "v0003", "v0001:20,v0003")),
+        ],
+        "ab",
+    ),
     "a batch replayed after a rebuild that did not know the parent": (
         [Record("a", 0), Record("x", 1, 2, "v0002", "v0001:0,v0002"), Record("b", 1, 3, "v0002")],
         "ab",

@@ -125,11 +125,12 @@ WITH read AS (SELECT *, {_OURS} FROM {{records}}),
 marked AS (SELECT * EXCEPT (_ours), {_SK} FROM read),
 judging AS (SELECT {_SK} FROM (SELECT {_OURS} FROM {{judges}})),
 newest AS (
-  SELECT {", ".join(_QUERY)}, {_ROOT} AS root, max(_sk.epoch) AS epoch, max_by(_sk.lineage, _sk.epoch) AS lineage
+  SELECT {", ".join(_QUERY)}, {_ROOT} AS root, max(_sk.epoch) AS epoch, max_by(_sk.lineage, _sk.epoch) AS lineage,
+    collect_set(_sk.version) AS versions
   FROM judging GROUP BY {", ".join(_QUERY)}, {_ROOT}
 ),
 lines AS (
-  SELECT installation, job, query, collect_list(struct(root, epoch, lineage)) AS of_query
+  SELECT installation, job, query, collect_list(struct(root, epoch, lineage, versions)) AS of_query
   FROM newest GROUP BY installation, job, query
 ),
 kept AS (
@@ -137,7 +138,8 @@ kept AS (
   FROM marked LEFT JOIN lines
     ON _sk.installation <=> lines.installation AND _sk.job <=> lines.job AND _sk.query <=> lines.query
   WHERE _sk IS NULL OR lines.of_query IS NULL OR forall(lines.of_query, line -> CASE
-    WHEN line.root = {_ROOT} THEN line.epoch = _sk.epoch OR {_IN_LINEAGE}
+    WHEN line.root = {_ROOT} OR (line.epoch > _sk.epoch AND array_contains(line.versions, _sk.version))
+    THEN line.epoch = _sk.epoch OR {_IN_LINEAGE}
     ELSE line.epoch <= _sk.epoch OR NOT {_REPLACED} END)
 ),
 ranked AS (
@@ -156,9 +158,10 @@ most of the time of the filter.
 ``newest``: the newest epoch of each line of versions, and its lineage. A record counts if it is of that epoch, or if
 that lineage has its batch. So all records are judged by the same lineages, also those that came after the reading of
 ``judges``. ``lines``: the same for a whole query. After the journal was rebuilt, a version may begin a line of its own
-whose records are in another line, too. If the newer line excludes a batch of that version, the records of the older
-line do not count either. Records without headers have an entry without an epoch: conditions that exclude them would be
-evaluated before ``_sk`` is computed, and compute it a second time.
+whose records are in another line, too. A newer line with records of that version decides about all of them. A newer
+line that only names that version decides about the batches that it excludes. Records without headers have an entry
+without an epoch: conditions that exclude them would be evaluated before ``_sk`` is computed, and compute it a second
+time.
 
 ``_alone``: a number of its own for each record without headers, so that these records form no group.
 """
