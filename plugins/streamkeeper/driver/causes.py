@@ -202,6 +202,8 @@ def _no_memory(link: Link, _: Sequence[Link], root: Path | None) -> Judged | Non
 
 
 def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged | None:
+    if link.java and any(each.is_refusal(link.kind, link.message) for each in SOURCE_ERRORS):
+        return None
     named = not _is_raised_by_job(link, root) and any(_is_known(name) for name in _names(link, root))
     away = _errno(link) in _AWAY or named
     if not away and not (link.java and any(each.is_unreachable(link.kind, link.message) for each in SOURCE_ERRORS)):

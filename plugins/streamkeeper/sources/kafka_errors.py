@@ -23,6 +23,8 @@ KAFKA_ERRORS = SourceErrors(
         }
     ),
     unreachable_text="No resolvable bootstrap",
+    # A row names a partition that the topic does not have.
+    refused_text=re.compile(r"^Partition \d+ of topic \S+ with partition count"),
     recorded_lost=r"KAFKA_DATA_LOSS|[Ss]ome data may have been lost|[Cc]annot fetch offset|OffsetOutOfRange|topic-short"
     r"|offset was changed from",
     recorded_down=r"TimeoutException: .*(node assignment|describeTopics|listOffsets|listTopics|fetch)"

@@ -33,6 +33,8 @@ class SourceErrors:
     """A part of the message of an error that means that no server was reached although its class, one of
     ``client_classes``, has another meaning.
     """
+    refused_text: re.Pattern[str] = _NOTHING
+    """Messages about a mistake of the job, for errors whose class means that the servers do not answer."""
     recorded_lost: str = ""
     """A regular expression for errors about lost input that drivers of older versions recorded without a kind."""
     recorded_down: str = ""
@@ -47,6 +49,10 @@ class SourceErrors:
     def is_of_writer(self, kind: str, message: str) -> bool:
         """Whether an error of the JVM with this message comes from the writing client. ``kind``: the error's class."""
         return kind.startswith(self.client_classes) and self.writer_text.search(message) is not None
+
+    def is_refusal(self, kind: str, message: str) -> bool:
+        """Whether an error of the JVM with this message is about a mistake of the job. ``kind``: the error's class."""
+        return kind.startswith(self.client_classes) and self.refused_text.search(message) is not None
 
     def is_unreachable(self, kind: str, message: str) -> bool:
         """Whether the message of an error of the JVM means that no server was reached. ``kind``: the error's class."""
