@@ -75,7 +75,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
             # A query without a batch has no checkpoint version that it could leave.
             hint=hint if hint and batch is None else NEW_CHECKPOINT,
         )
-    if _WORKER_LATE in message:
+    if is_late_worker(message):
         return rehearsal_unfinished(message)
     rule, hint, reference = "fails-on-the-last-batch", hint or _FIX, _MEASURED
     if of_state := is_of_state(error_class, message):
@@ -92,6 +92,11 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
         hint=hint,
         reference=reference,
     )
+
+
+def is_late_worker(message: str) -> bool:
+    """Whether Spark's error is that a Python worker did not start in time."""
+    return _WORKER_LATE in message
 
 
 def output_out_of_reach(message: str, hint: str) -> Finding:

@@ -72,6 +72,7 @@ class Checker:
                 },
                 rehearse=request.rehearse,
                 timeout_s=request.timeout_s,
+                root=Path(request.candidate.root),
             ),
             str(self._scratch),
         )

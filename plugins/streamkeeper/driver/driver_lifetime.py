@@ -209,6 +209,7 @@ class Driver:
             histories=asked.histories,
             topics=asked.topics,
             first_topics=asked.first_topics,
+            root=root,
             # A release that was described before has just been compared with that description.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )

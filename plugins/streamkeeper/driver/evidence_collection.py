@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -95,6 +96,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to rehearse."""
     timeout_s: float = TIMEOUT_S
     """The time limit of a rehearsal in seconds."""
+    root: Path | None = None
+    """The directory of the candidate's code, by which errors that it raises itself are recognised."""
 
 
 def gather_evidence(of: Subject, scratch: str) -> Evidence:
@@ -192,8 +195,9 @@ class _QueryLooks:
                 self._found.setdefault(Look.SOURCES, (observations.topic_created_again(again[0][0], text),))
         else:
             self._look(Look.SINK, self._owner)
-            # Without a batch there is nothing to miss, so a rehearsal that is not wanted or forbidden is no gap.
-            if self._of.rehearse and not self._is_fatal(*Look):
+            # Without a batch there is nothing to miss, so a rehearsal that is not wanted or forbidden is no gap. An
+            # output whose owner could not be read does not answer, and would only be waited for again.
+            if self._of.rehearse and Look.SINK not in self._not_looked and not self._is_fatal(*Look):
                 self._look(Look.REHEARSAL, self._rehearse_sink)
         return QueryEvidence(
             deployed=deployed,
@@ -291,7 +295,12 @@ class _QueryLooks:
             raise NotLooked("no rehearsal was wanted")
         restore_confs(self._session, self._planned.confs)
         self._rehearsed, found = rehearse_query(
-            self._session, self._planned.query, checkpoint, self._scratch, timeout_s=self._of.timeout_s
+            self._session,
+            self._planned.query,
+            checkpoint,
+            self._scratch,
+            timeout_s=self._of.timeout_s,
+            root=self._of.root,
         )
         return found if self._rehearsed or found else self._rehearse_sink()
 

@@ -6,22 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility import observations, rehearsals
-from streamkeeper.driver.causes import judge
+from streamkeeper.driver.causes import is_lost_worker, judge
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import restore_confs
+from streamkeeper.driver.raised import links_of
 from streamkeeper.errors import InputUnreadable
 from streamkeeper.model.manifests.finding import Finding
 from streamkeeper.model.protocol.fault_kinds import Fault, Judged
 from streamkeeper.model.protocol.restart_budgets import Cause
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from streamkeeper.checkpoints.trees import Tree
     from streamkeeper.inspection.diverted import RunFault
@@ -74,7 +76,7 @@ def touch(spark: SparkSession, folder: str) -> None:
 
 
 def rehearse_query(
-    spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float
+    spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float, root: Path | None = None
 ) -> tuple[str, tuple[Finding, ...]]:
     """Rehearse the query on a clone of ``checkpoint``. Return the result as a short text, and the findings of the
     rehearsal.
@@ -84,6 +86,7 @@ def rehearse_query(
     ``checkpoint``: the original checkpoint.
     ``scratch``: where the clone is made.
     ``timeout_s``: the time limit in seconds.
+    ``root``: the directory of the job's code, as in ``judge``.
 
     The text is empty if there is no batch to rerun.
     """
@@ -96,18 +99,19 @@ def rehearse_query(
         outcome = f"{found.error_class}: {found.message}{remedy} (query {query.name})"
     elif found.batch is not None:
         outcome = f"ok: {query.name} {found.did} in {found.seconds:.1f} s"
-    return outcome, tuple(_findings_of(found))
+    return outcome, tuple(_findings_of(found, root))
 
 
 def rehearse_sink(spark: SparkSession, query: Query) -> tuple[Finding, ...]:
     """Rehearse the sink of a query that has no batch yet, with no rows. Return the finding about a refusal, such as of
     columns that do not fit, a missing topic or wrong options.
 
-    An output that does not answer yields no finding: a driver waits for it when the driver raises the output's fence.
+    An output that does not answer yields no finding: a driver waits for it, at the output's fence or at its first
+    write.
     """
     from streamkeeper.inspection.diverted import fault_of_sink
 
-    nothing = spark.createDataFrame([], query.df.schema)
+    nothing = _without_rows(spark, query)
     try:
         query.sink.rehearse(nothing)
     except Exception as error:
@@ -117,6 +121,18 @@ def rehearse_sink(spark: SparkSession, query: Query) -> tuple[Finding, ...]:
     return ()
 
 
+def _without_rows(spark: SparkSession, query: Query) -> DataFrame:
+    """Return a batch frame with the query's columns. Spark runs no task for it, unlike for a frame of Python's, so it
+    needs neither a free core nor a Python worker.
+    """
+    from pyspark.sql import DataFrame
+
+    session: Any = spark
+    java = session._jsparkSession
+    schema = java.parseDataType(query.df.schema.json())
+    return DataFrame(java.createDataFrame(session._jvm.java.util.ArrayList(), schema), spark)
+
+
 def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: str) -> str:
     query, outcome = planned.query, ""
     restore_confs(query.df.sparkSession, planned.confs)
@@ -124,11 +140,11 @@ def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scrat
     if checkpoint is not None and "commits/" in checkpoint.names(""):
         outcome, _ = rehearse_query(spark, query, checkpoint, scratch, timeout_s=TIMEOUT_S)
     if not outcome:
-        query.sink.rehearse(spark.createDataFrame([], query.df.schema))
+        query.sink.rehearse(_without_rows(spark, query))
     return outcome or f"ok: {query.name} has no batch to rerun yet"
 
 
-def _findings_of(found: Rehearsal) -> Iterator[Finding]:
+def _findings_of(found: Rehearsal, root: Path | None = None) -> Iterator[Finding]:
     from streamkeeper.inspection.diverted import EFFECT_STOPPED
     from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, LOOK_BACK, OUT_OF_REACH, TIMED_OUT
 
@@ -152,12 +168,20 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
         # File checks find damage that prevents a start; an unavailable earlier batch is not such damage.
         yield rehearsals.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
     else:
-        yield _failure(found, found.batch, again=found.again)
+        yield _failure(found, found.batch, again=found.again, root=root)
 
 
-def _failure(fault: Rehearsal | RunFault, batch: int | None, *, again: bool) -> Finding:
-    """Return the finding about an error of the query or its sink. The arguments are those of ``rehearsal_failed``."""
-    judged = judge(fault.error) if fault.error is not None else Judged()
-    if judged.cause is Cause.DEPENDENCY and judged.fault is not Fault.SOURCE_DOWN:
+def _failure(fault: Rehearsal | RunFault, batch: int | None, *, again: bool, root: Path | None = None) -> Finding:
+    """Return the finding about an error of the query or its sink. ``root``: as in ``judge``; the other arguments are
+    those of ``rehearsal_failed``.
+    """
+    judged = judge(fault.error, root) if fault.error is not None else Judged()
+    away = judged.cause is Cause.DEPENDENCY and judged.fault is not Fault.SOURCE_DOWN
+    if away and not (rehearsals.is_late_worker(fault.message) or _is_lost_worker(fault.error)):
         return rehearsals.output_out_of_reach(fault.message, fault.hint)
     return rehearsals.rehearsal_failed(fault.error_class, fault.message, batch, again=again, hint=fault.hint)
+
+
+def _is_lost_worker(error: Exception | None) -> bool:
+    """Whether a Python worker of the query ended or crashed. Its error looks like that of a lost connection."""
+    return error is not None and is_lost_worker(links_of(error))
