@@ -86,7 +86,7 @@ def test_a_rollback_without_a_snapshot_names_the_release_that_wrote_elsewhere(tm
     resumed_by_another_release(job, SinkDescription(kind="kafka", output="others", options={}))
     found, refusal = roll_back(job)
     assert found is None
-    assert "r0002 continued v0001 in others, so the kafka lacks rows of v0001" in refusal
+    assert "r0002 resumed v0001 and wrote to others, so the kafka lacks the rows that r0002 wrote" in refusal
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,21 @@ def test_any_kind_of_output_lacks_what_was_written_to_another_kind(
     first = resumed_by_another_release(job, after)
     state = job.installation.journal(JOB, "test").state()
     assert bool(describe_other_writer(job.installation, state, QUERY, "v0001", first.sink)) is elsewhere
+
+
+@pytest.mark.parametrize("servers", ["two:9092", "one:9092"])
+def test_a_topic_at_other_servers_may_lack_what_was_written_there(tmp_path: Path, servers: str) -> None:
+    """A topic of the same name at other servers counts as another output, because the servers may be those of another
+    cluster. Negative control: the same servers.
+    """
+    job = Registered(tmp_path, sink="kafka")
+    after = SinkDescription(kind="kafka", output="the kafka", options={"servers": servers})
+    resumed_by_another_release(job, after)
+    state = job.installation.journal(JOB, "test").state()
+    before = replace(after, options={"servers": "one:9092"})
+    found = describe_other_writer(job.installation, state, QUERY, "v0001", before)
+    assert found == (
+        "r0002 resumed v0001 and wrote to the kafka at two:9092, so the kafka lacks the rows that r0002 wrote"
+        if servers == "two:9092"
+        else ""
+    )

@@ -109,6 +109,10 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Option of the output's description -> the effect of another value, as a sentence, for the options whose change a
     person must approve, because readers may have to know of it.
     """
+    server_options: tuple[str, ...] = ()
+    """The options of the output's description that name its servers, if these are no part of the output's identity.
+    Another value may be another address of the same servers.
+    """
 
 
 def needs_no_copy(old: SinkCapabilities, new: SinkCapabilities) -> bool:

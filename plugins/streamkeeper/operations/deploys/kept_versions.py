@@ -29,8 +29,21 @@ def describe_other_writer(
     if owner is None or owner.release not in state.described:
         return ""
     writer = stored_manifests(installation, state, owner.release).get(query)
-    if writer is None or writer.sink.same_place(sink):
+    place = _place_elsewhere(writer.sink, sink) if writer is not None else ""
+    if not place:
         return ""
-    if writer.sink.kind == sink.kind and not capabilities_of(sink.kind).names_place:
+    wrote = f"{owner.release} resumed {version} and wrote to {place}"
+    return f"{wrote}, so {sink.output} lacks the rows that {owner.release} wrote"
+
+
+def _place_elsewhere(other: SinkDescription, sink: SinkDescription) -> str:
+    """Return the place of the other output; empty if it is that of ``sink``, or if both are functions."""
+    if other.kind != sink.kind:
+        return other.output
+    can = capabilities_of(sink.kind)
+    if not can.names_place:
         return ""
-    return f"{owner.release} continued {version} in {writer.sink.output}, so {sink.output} lacks rows of {version}"
+    if not other.same_place(sink):
+        return other.output
+    theirs, ours = ([each.options.get(name, "") for name in can.server_options] for each in (other, sink))
+    return f"{other.output} at {', '.join(theirs)}" if theirs != ours else ""

@@ -17,6 +17,7 @@ KAFKA = SinkKind(
         columns={"": frozenset(ColumnChange)},
         placing_columns=("key", "partition"),
         delivers=True,
+        server_options=("servers",),
         approved_options={
             "servers": "batches would be sent to the new servers; if these are of another cluster, its topic lacks the"
             " rows written so far",
