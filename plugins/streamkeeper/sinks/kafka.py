@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.manifests.manifest import SinkDescription
@@ -28,6 +28,7 @@ __all__ = ["KafkaSink", "KafkaSinkWriter"]
 
 _OPTIONS = "kafka."
 _SERVERS = "kafka.bootstrap.servers"
+_SERVER = re.compile(r"\s*[^\s,@/]+:\d+\s*")
 _TOPIC = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
 _BYTES = ("string", "binary")
 _COLUMNS = {"value": _BYTES, "key": _BYTES, "partition": ("int",), "headers": (HEADERS,)}
@@ -67,21 +68,29 @@ class KafkaSink(Sink):
     def __post_init__(self) -> None:
         if not isinstance(self.topic, str) or not _TOPIC.fullmatch(self.topic):
             raise InvalidInput(
-                f"topic name {self.topic!r} is not allowed", hint="use letters, digits, '.', '_' and '-', at most 249"
+                f"topic name {self.topic!r} is not allowed", hint="use at most 249 letters, digits, '.', '_' and '-'"
             )
-        if not isinstance(self.servers, str) or not all(":" in each for each in self.servers.split(",")):
+        if not isinstance(self.servers, str) or not all(map(_SERVER.fullmatch, self.servers.split(","))):
+            # The text may contain a password.
             raise InvalidInput(
-                f"topic {self.topic}: servers {self.servers!r} is no list of brokers", hint='use servers="host:9092"'
+                f"topic {self.topic}: servers is not a list of brokers",
+                hint='use servers="host1:9092,host2:9092", without a scheme, user or password',
             )
-        given = self.options.items() if isinstance(self.options, Mapping) else [(self.options, None)]
-        options: dict[Any, Any] = {}
-        for name, value in given:
-            lower = name.lower() if isinstance(name, str) else name
-            if lower in options:
-                raise InvalidInput(f"topic {self.topic}: option {lower} is given twice", hint="remove one of them")
-            options[lower] = value
-        for name, value in options.items():
-            _check_option(self.topic, name, value)
+        if not isinstance(self.batch_headers, bool):
+            raise InvalidInput(
+                f"topic {self.topic}: batch_headers is {self.batch_headers!r}", hint="use batch_headers=False or True"
+            )
+        if not isinstance(self.options, Mapping):
+            raise InvalidInput(
+                f"topic {self.topic}: options is not a dict of option names and texts",
+                hint='use options={"kafka.compression.type": "lz4"}',
+            )
+        options: dict[str, str] = {}
+        for given, value in self.options.items():
+            name = _check_option(self.topic, given, value)
+            if name in options:
+                raise InvalidInput(f"topic {self.topic}: option {name} is given twice", hint="remove one of them")
+            options[name] = value
         object.__setattr__(self, "options", MappingProxyType(options))
 
     def describe(self) -> SinkDescription:
@@ -108,13 +117,13 @@ class KafkaSink(Sink):
         self.must_have_topic(batch)
         compute(batch)
 
-    def must_have_topic(self, batch: DataFrame) -> None:
+    def must_have_topic(self, batch: DataFrame, *, known: bool = False) -> None:
         """Raise InvalidInput if the producer refuses its options or the topic does not exist, OutputOutOfReach if the
-        brokers do not answer.
+        brokers do not answer. ``known``: as in ``kafka_topic.must_have_topic``.
         """
         given = self.writer_options.items()
         options = {name.removeprefix(_OPTIONS): value for name, value in given if name.startswith(_OPTIONS)}
-        must_have_topic(batch.sparkSession, self.servers, self.topic, options)
+        must_have_topic(batch.sparkSession, self.servers, self.topic, options, known=known)
 
     @property
     def writer_options(self) -> dict[str, str]:
@@ -130,6 +139,7 @@ class KafkaSinkWriter(SinkWriter):
         self._context = context
         self._writes = 0
         self._found = False
+        self._known = False
 
     def raise_fence(self) -> None:
         """Do nothing, because a topic accepts the records of every writer."""
@@ -148,7 +158,8 @@ class KafkaSinkWriter(SinkWriter):
             compute(batch)
             return
         if not self._found:
-            self._sink.must_have_topic(batch)
+            self._sink.must_have_topic(batch, known=self._known)
+            self._known = True
         # After an error the topic may be missing: the next write looks again, because a producer may create it.
         self._found = False
         records = batch
@@ -199,24 +210,39 @@ def check_columns(topic: str, schema: StructType) -> None:
             )
 
 
-def _check_option(topic: str, name: object, value: object) -> None:
-    """Raise InvalidInput for an option that is not one of Kafka's producer, or that the sink decides itself."""
-    if not isinstance(name, str) or not isinstance(value, str) or not name.startswith(_OPTIONS):
+def _check_option(topic: str, given: object, value: object) -> str:
+    """Return the option's name in small letters, which is how Spark reads it.
+
+    Raises InvalidInput for an option that is not one of Kafka's producer, or that the sink decides itself.
+    """
+    if not isinstance(given, str):
         raise InvalidInput(
-            f"topic {topic}: option {name!r} is not a text option of Kafka's producer",
-            hint='use options={"kafka.compression.type": "lz4"}, with texts as values',
+            f"topic {topic}: the name of an option is of type {type(given).__name__}",
+            hint='use texts as names, such as "kafka.compression.type"',
+        )
+    name = given.lower()
+    if not name.startswith(_OPTIONS):
+        raise InvalidInput(
+            f"topic {topic}: option {given} is not one of Kafka's producer",
+            hint=f"use {_OPTIONS}{given} for an option of the producer, or remove it",
         )
     if name in _REFUSED:
-        raise InvalidInput(f"topic {topic}: option {name} is refused", hint=_REFUSED[name])
+        raise InvalidInput(f"topic {topic}: option {given} is refused", hint=_REFUSED[name])
     if name.startswith("kafka.partitioner."):
         raise InvalidInput(
-            f"topic {topic}: option {name} is refused",
+            f"topic {topic}: option {given} is refused",
             hint="compute the partition of each record in the column partition",
+        )
+    if not isinstance(value, str):
+        raise InvalidInput(
+            f"topic {topic}: the value of option {given} is of type {type(value).__name__}",
+            hint='write it as a text, such as "5"',
         )
     if (name, value.lower()) == ("kafka.enable.idempotence", "false") or (
         name == "kafka.acks" and value.lower() not in ("all", "-1")
     ):
         raise InvalidInput(
-            f"topic {topic}: with {name}={value}, Kafka could lose or reorder records that count as written",
+            f"topic {topic}: with {given}={value}, Kafka could lose or reorder records that count as written",
             hint=f"remove the option; its default is {_DEFAULTS[name]}",
         )
+    return name

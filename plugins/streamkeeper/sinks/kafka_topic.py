@@ -29,11 +29,17 @@ _SERIALIZERS = dict.fromkeys(
 """Those of Spark's writer, without which the options are not complete."""
 _PASSING = frozenset({"RetriableException", "TimeoutException"})
 _UNRESOLVED = "No resolvable bootstrap"
+_LOGIN = "JAAS"
 
 
-def must_have_topic(spark: SparkSession, servers: str, topic: str, options: Mapping[str, str]) -> None:
-    """Raise InvalidInput if the producer refuses its options, or the topic does not exist or may not be read. Raise
-    OutputOutOfReach if the brokers do not answer.
+def must_have_topic(
+    spark: SparkSession, servers: str, topic: str, options: Mapping[str, str], *, known: bool = False
+) -> None:
+    """Raise InvalidInput if the producer refuses its options, or the topic does not exist or may not be described.
+    Raise OutputOutOfReach if the brokers do not answer.
+
+    ``known``: whether this process has found the topic before. Its absence then counts as an output that does not
+    answer, because a broker that has just started may not know its topics yet.
 
     ``options``: the producer's options without the prefix ``kafka.``; for the request, those that concern security are
     used.
@@ -68,7 +74,7 @@ def must_have_topic(spark: SparkSession, servers: str, topic: str, options: Mapp
         if raised is None:
             raise
         # Without the cause: its classes are those of a source that does not answer, too.
-        raise _refusal(raised.getCause() or raised, servers, topic) from None
+        raise _refusal(raised.getCause() or raised, servers, topic, known=known) from None
 
 
 def _must_take_options(jvm: Any, topic: str, options: Mapping[str, str]) -> None:
@@ -88,23 +94,38 @@ def _must_take_options(jvm: Any, topic: str, options: Mapping[str, str]) -> None
         ) from None
 
 
-def _refusal(cause: Any, servers: str, topic: str) -> InvalidInput | OutputOutOfReach:
+def _refusal(cause: Any, servers: str, topic: str, *, known: bool) -> InvalidInput | OutputOutOfReach:
     kinds, kind = [], cause.getClass()
     while kind is not None:
         kinds.append(str(kind.getSimpleName()))
         kind = kind.getSuperclass()
     if kinds[0] == "UnknownTopicOrPartitionException":
+        if known:
+            return OutputOutOfReach(
+                f"topic {topic} no longer exists at {servers}",
+                hint="create the topic again, with the partitions and the retention that its readers need",
+            )
         return InvalidInput(
             f"topic {topic} does not exist at {servers}",
             hint="create the topic with the partitions and the retention that its readers need, or correct its name",
         )
-    message = str(cause.getMessage())
+    message = str(cause.getMessage() or "")
     if not _PASSING.isdisjoint(kinds) or _UNRESOLVED in message:
         return OutputOutOfReach(
             f"Kafka at {servers} does not answer: {kinds[0]}: {message}",
             hint="start the brokers, or correct the servers of the KafkaSink",
         )
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    inner = str(cause.getMessage() or "")
+    if _LOGIN in inner:
+        # Kafka's text may contain a part of the password.
+        return InvalidInput(
+            f"topic {topic}: Kafka cannot read kafka.sasl.jaas.config",
+            hint="put the password in double quotes, escape the quotes inside it, and end the entry with a semicolon",
+        )
     return InvalidInput(
-        f"Kafka at {servers} refuses topic {topic}: {kinds[0]}: {message}",
-        hint="correct the options of the KafkaSink, or give its user the right to describe and write the topic",
+        f"topic {topic} at {servers} cannot be described: {cause.getClass().getSimpleName()}: {inner}",
+        hint="correct the security options of the KafkaSink, or give its user the rights to describe and write the"
+        " topic",
     )
