@@ -12,6 +12,7 @@ from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.lifecycle import recovery
 from streamkeeper.lifecycle.headings import HEADINGS
 from streamkeeper.lifecycle.recovery import diagnose
+from streamkeeper.lifecycle.recovery_prices import price_of_replay
 from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState, DriverStatus
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
@@ -33,6 +34,16 @@ def query(**more: Any) -> QueryLook:
         "sink": "table", "output": "sqlite:///w.db#totals", "holds": 7, "rebuild": "9 files",
     }  # fmt: skip
     return QueryLook(**{**usual, **more})
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_replay_into_a_topic_promises_rows_once_only_if_the_versions_are_linked(linked: bool) -> None:
+    """The price of a replay into a topic promises that readers see the rows once only if the restored version continues
+    the version of the snapshot.
+    """
+    price = price_of_replay(query(sink="kafka", output="totals"), replace(REPLAY, takes="", linked=linked))
+    assert "the topic receives them TWICE" in price.written
+    assert ("newest_attempts" in price.written) is linked
 
 
 def look(*queries: QueryLook, life: Life = Life.DEAD, why: str = "supervisor is gone", **more: Any) -> RecoveryLook:

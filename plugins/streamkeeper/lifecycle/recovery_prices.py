@@ -46,7 +46,8 @@ def price_of_replay(query: QueryLook, replay: Replay) -> Price:
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
     doubles = not replay.takes and not nothing
     can = capabilities_of(query.sink)
-    twice = f"so {can.receiver} receives them TWICE{f'; {can.read_once_by}' if can.read_once_by else ''}"
+    once = f"; {can.read_once_by}" if can.read_once_by and replay.linked else ""
+    twice = f"so {can.receiver} receives them TWICE{once}"
     written = "" if nothing else f"the same, {replay.takes or twice}"
     lost = replay.gone or ("" if nothing or not replay.unknown else f"possibly some of it: {replay.unknown}")
     return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)

@@ -22,7 +22,10 @@ def ask_output(question: OutputQuestion) -> OutputAnswer:
     """
     can = capabilities_of(question.sink.kind)
     if not can.knows_batches:
-        of = f"{can.receiver} {question.sink.output}" if can.names_place else "the output of a function"
+        output = question.sink.output
+        if can.delivers:
+            return OutputAnswer(unknown=f"{can.receiver} {output} keeps no record of its batches")
+        of = f"{can.receiver} {output}" if can.names_place else "the output of a function"
         return OutputAnswer(unknown=f"Streamkeeper cannot query {of}")
     return module_of(question.sink.kind).answer(question)
 

@@ -82,6 +82,28 @@ def test_a_rollback_by_a_snapshot_costs_the_batches_since_the_cutover(tmp_path: 
     assert "each row replaces the one with its key" in told(job)[QUERY]
 
 
+@pytest.mark.parametrize("parent", ["v0001", ""], ids=["continues", "begins anew"])
+def test_a_rollback_into_a_topic_promises_rows_once_only_to_a_version_of_the_same_lineage(
+    tmp_path: Path, parent: str
+) -> None:
+    """A rollback says that the topic receives batches a second time. It promises that readers see them once only if the
+    version that it leaves continues the version to which it returns.
+    """
+    job = Registered(tmp_path, sink="kafka")
+    job.record(replace(job.version("v0002"), parent=parent, parent_batch=7 if parent else None))
+    deployed(job, QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002", back=Transition.RETURN))
+    assert "keeps no record of its batches), and the topic receives them a second time" in told(job)[QUERY]
+    assert ("newest_attempts sees them once" in told(job)[QUERY]) is bool(parent)
+
+
+def test_a_rollback_into_a_topic_by_a_snapshot_promises_rows_once(tmp_path: Path) -> None:
+    """A rollback by a snapshot of the version that it leaves promises that readers of a topic see the rows once."""
+    job = Registered(tmp_path, sink="kafka")
+    deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
+    job.commit(8)
+    assert "newest_attempts sees them once" in told(job)[QUERY]
+
+
 def test_missing_input_files_of_a_rollback_are_named(tmp_path: Path) -> None:
     """The cost of a rollback names the input files that the replay would lack because they are missing, and those that
     cannot be checked.

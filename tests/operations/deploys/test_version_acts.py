@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streamkeeper.errors import OperationRefused
@@ -18,6 +19,7 @@ from streamkeeper.model.records.journal_records import (
     OperationStarted,
     Outcome,
     Role,
+    StepDone,
 )
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.transitions import QueryTransition, Transition
@@ -104,6 +106,29 @@ def test_a_restored_version_continues_the_old_output_after_its_snapshot_batch(jo
     assert state.segments(QUERY, "v0002") == (OutputSegment("v0001", snapshot.batch), OutputSegment("v0002"))
     restored = job.directory.with_name("v0002")
     assert (restored / "metadata").read_bytes() == (job.directory / "metadata").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "parent"),
+    [("kafka", True, "v0001"), ("kafka", False, ""), ("file", False, "v0001")],
+    ids=["topic", "topic of an unknown version", "files"],
+)
+def test_a_version_restored_into_a_topic_continues_only_a_version_of_its_query(
+    tmp_path: Path, kind: str, known: bool, parent: str
+) -> None:
+    """In a topic, a restored version continues the snapshot's version only if the same output received it or the
+    journal records it with the snapshot's query id, because readers drop records by this parent.
+    """
+    job = Registered(tmp_path, sink=kind)
+    acts = under_way(job, Transition.RESTORE)
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
+    job.take()
+    snapshot = acts.snapshot_named(QUERY, "s0001")
+    if known:
+        job.record(msgspec.structs.replace(job.epoch("v0001", 2), query_id=snapshot.query_id))
+    elsewhere = msgspec.structs.replace(snapshot, release="r0009")
+    assert acts.parent_of(QUERY, elsewhere) == parent
+    assert acts.parent_of(QUERY, snapshot) == "v0001"
 
 
 def test_a_late_second_restore_changes_nothing_in_a_committed_directory(job: Registered) -> None:

@@ -72,6 +72,10 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a drill has resumed the snapshot."""
     takes: str = ""
     """How the output avoids duplicates of replayed rows, as a phrase; empty if it would have these rows twice."""
+    linked: bool = True
+    """Whether the restored version continues the version of the snapshot. Otherwise no reader can tell replayed rows
+    from new ones.
+    """
     batches: int | None = None
     """Number of batches that were committed, or written, after the snapshot; None if unknown."""
     reads: str = ""

@@ -5,17 +5,21 @@ from __future__ import annotations
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.reach import Position, compare, missing_since, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.records.checkpoint_version import lineage_of
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.operations.deploys.questions import told_way_back
+from streamkeeper.operations.deploys.version_acts import parent_of_restored
 from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.old_input import GoesBack, told_old_input
 from streamkeeper.operations.jobs.operation_record import OperationRecord
 from streamkeeper.operations.jobs.outputs import ask, takes_again
 from streamkeeper.operations.jobs.registered import stored_manifests
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
@@ -30,7 +34,10 @@ def told_replay(installation: Installation, state: JobState, query: str, way: Qu
     replayed = (
         f"{again} into {sink.output}" if again else "" if beyond else f"no rows are written again into {sink.output}"
     )
-    return f"query {query}: {'; '.join(filter(None, (replayed, beyond)))}; {takes_again(sink.kind)}"
+    can = capabilities_of(sink.kind)
+    once = bool(can.read_once_by) and _replaces(installation, state, query, way, sink)
+    again = "; ".join(filter(None, (replayed, beyond)))
+    return f"query {query}: {again}{';' if can.takes_again else ','} {takes_again(sink.kind, read_once=once)}"
 
 
 def told_going_back(installation: Installation, record: OperationRecord) -> dict[str, str]:
@@ -66,6 +73,24 @@ def _going_back(installation: Installation, record: OperationRecord, query: str,
         case _:
             return "" if way.way is Transition.START else f"query {query}: {told_way_back(way, record.before)}"
     return told_replay(installation, state, query, back)
+
+
+def _replaces(
+    installation: Installation, state: JobState, query: str, way: QueryTransition, sink: SinkDescription
+) -> bool:
+    """Whether the records that a rollback sends name the version that it leaves, so that readers can drop those of
+    this version. False if the snapshot cannot be read.
+    """
+    then = way.version
+    if way.way is Transition.RESTORE:
+        catalogue = Catalogue(installation.snapshots, series_of_query(state.job, query))
+        try:
+            snapshot = catalogue.read(snapshot_number(way.snapshot))
+        except (SnapshotDamaged, NotFound):
+            return False
+        then = parent_of_restored(installation, state, query, snapshot, sink)
+    versions = state.versions.get(query, ())
+    return bool(then) and lineage_of(versions, then)[0].version == lineage_of(versions, way.before)[0].version
 
 
 def _again(installation: Installation, state: JobState, query: str, way: QueryTransition) -> str:

@@ -358,7 +358,7 @@ class DeployActs:
             for query, way in operation.transitions.items():
                 if way.way is Transition.RESTORE:
                     snapshot = self._versions.snapshot_named(query, way.snapshot)
-                    self._versions.restore(query, way.version, snapshot, snapshot.version)
+                    self._versions.restore(query, way.version, snapshot, self._versions.parent_of(query, snapshot))
                     made[query] = way.version
         else:
             for query, way in ways_back(operation).items():

@@ -10,6 +10,7 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.trees import NOT_THERE
 from streamkeeper.errors import InvalidInput, OperationRefused
+from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.manifests.release import Release
 from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.records.checkpoint_version import topics_at
@@ -25,8 +26,9 @@ from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.operations.deploys.deaths import must_not_be_shared
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated
-from streamkeeper.operations.jobs.registered import must_be_mine
+from streamkeeper.operations.jobs.registered import must_be_mine, stored_manifests
 from streamkeeper.registry.journal import Journal
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show, restore
 from streamkeeper.system.crash_points import crash_point
@@ -88,14 +90,16 @@ class VersionActs:
         self._journal.append(still_wanted)
 
     def restore(self, query: str, version: str, snapshot: Snapshot, parent: str) -> None:
-        """Create a version from a snapshot; the version continues the output of ``parent``. Idempotent."""
+        """Create a version from a snapshot; the version continues the output of ``parent``, or none if ``parent`` is
+        empty. Idempotent.
+        """
         now = self._journal.state()
         source = now.version(query, snapshot.version)
         state_format = source.state_format if source is not None else ""
         created = msgspec.structs.replace(
             created_from(self._installation, now, snapshot, query, version, state_format=state_format),
             parent=parent,
-            parent_batch=snapshot.batch,
+            parent_batch=snapshot.batch if parent else None,
             operation=self._operation,
         )
         must_not_be_outdated(self._installation, self._journal.state())
@@ -104,6 +108,15 @@ class VersionActs:
         crash_point("restore.record.after")
         if state.version(query, version) is not None:
             fill_version(self._installation, state, query, version, snapshot)
+
+    def parent_of(self, query: str, snapshot: Snapshot) -> str:
+        """Return the parent of the version that this operation restores from a snapshot."""
+        state = self._journal.state()
+        release = state.operations[self._operation].release
+        sink = stored_manifests(self._installation, state, release)[query].sink
+        if not capabilities_of(sink.kind).delivers:
+            return snapshot.version
+        return parent_of_restored(self._installation, state, query, snapshot, sink)
 
     def version_for_fall_back(self, query: str, way: QueryTransition) -> str:
         """Return the version that an automatic rollback of this operation restores.
@@ -159,6 +172,36 @@ def free_version(installation: Installation, state: JobState, query: str) -> str
     while tree_at(f"{root.spark_path}/{name}").absence() != NOT_THERE:
         name = version_name(version_number(name) + 1)
     return name
+
+
+def continues_output(
+    installation: Installation, state: JobState, query: str, snapshot: Snapshot, sink: SinkDescription
+) -> bool:
+    """Whether the output of the snapshot's version is the current output.
+
+    ``installation``, ``state`` and ``query``: of which job and query; ``snapshot``: the one to restore; ``sink``: the
+    current output.
+    """
+    if not snapshot.version or snapshot.release not in state.described:
+        return False
+    written = stored_manifests(installation, state, snapshot.release).get(query)
+    return written is not None and (written.sink.kind, written.sink.output) == (sink.kind, sink.output)
+
+
+def parent_of_restored(
+    installation: Installation, state: JobState, query: str, snapshot: Snapshot, sink: SinkDescription
+) -> str:
+    """Return the version that a restored version continues: the snapshot's own; empty without one.
+
+    An output that delivers rows contains those of every version, and its readers learn only from the parent which of
+    them are replaced. So the parent is recorded also if the snapshot's version wrote to another output, if it is a
+    version of this query. The other arguments are those of ``continues_output``.
+    """
+    if continues_output(installation, state, query, snapshot, sink):
+        return snapshot.version
+    known = state.version(query, snapshot.version)
+    mine = known is not None and known.query_id == snapshot.query_id
+    return snapshot.version if mine and capabilities_of(sink.kind).delivers else ""
 
 
 def created_from(

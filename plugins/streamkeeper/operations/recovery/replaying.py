@@ -13,6 +13,7 @@ from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
 from streamkeeper.model.requests.diagnosis import QueryLook, Replay
+from streamkeeper.operations.deploys.version_acts import parent_of_restored
 from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.missing_input import (
@@ -75,6 +76,8 @@ def choose_replay(
             passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) cannot be restored: {why_not}")
             continue
         found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(last_batches, snapshot))
+        linked = parent_of_restored(installation, state, left.query.query, snapshot, left.manifest.sink)
+        found = msgspec.structs.replace(found, linked=bool(linked))
         if newest is None:
             newest = found
         if verified:

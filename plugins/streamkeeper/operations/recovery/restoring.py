@@ -15,14 +15,19 @@ import msgspec
 
 from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.manifests.sink_capabilities import Reconciliation
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal_records import CheckpointVersionCreated, Record
 from streamkeeper.model.records.snapshot import Snapshot
-from streamkeeper.operations.deploys.version_acts import created_from, fill_version, free_version
+from streamkeeper.operations.deploys.version_acts import (
+    continues_output,
+    created_from,
+    fill_version,
+    free_version,
+    parent_of_restored,
+)
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.missing_input import MissingInput, missing_for_restore
 from streamkeeper.operations.jobs.observation import DriverObservation, read_job
@@ -125,7 +130,7 @@ def plan_restore(installation: Installation, job: str, query: str, snapshot: Sna
         unknown=unknown,
         replayed=None if unknown else beyond,
         missing=missing_for_restore(installation, state, query, snapshot, written, holds),
-        parent=_parent(installation, state, query, snapshot, sink),
+        parent=parent_of_restored(installation, state, query, snapshot, sink),
     )
 
 
@@ -155,7 +160,7 @@ def restore_version(
     plan = plan_restore(installation, job, query, snapshot)
     state = read_job(installation, job)
     written = stored_manifests(installation, state, plan.release)[query].sink
-    carries_on = _carries_on(installation, state, query, snapshot, written)
+    carries_on = continues_output(installation, state, query, snapshot, written)
     _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
     accepted = _accepted_loss(installation, state, plan, f"{job}/{query}", loss_accepted_by, reason)
     reconciled = reconcile(written, snapshot.version, snapshot.batch)
@@ -252,34 +257,6 @@ def _must_still_serve(installation: Installation, now: JobState, query: str, pla
             f"{now.job}/{query} has a different checkpoint version now", hint="start the restore again"
         )
     return current
-
-
-def _carries_on(
-    installation: Installation, state: JobState, query: str, snapshot: Snapshot, sink: SinkDescription
-) -> bool:
-    """Whether the output of the snapshot's version is the current output.
-
-    ``installation``, ``state`` and ``query``: of which job and query; ``snapshot``: the one to restore; ``sink``: the
-    current output.
-    """
-    if not snapshot.version or snapshot.release not in state.described:
-        return False
-    written = stored_manifests(installation, state, snapshot.release).get(query)
-    return written is not None and (written.sink.kind, written.sink.output) == (sink.kind, sink.output)
-
-
-def _parent(installation: Installation, state: JobState, query: str, snapshot: Snapshot, sink: SinkDescription) -> str:
-    """Return the version that a restored version continues: the snapshot's own; empty without one.
-
-    An output that delivers rows contains those of every version, and its readers learn only from the parent which of
-    them are replaced. So the parent is recorded also if the snapshot's version wrote to another output, if it is a
-    version of this query. The other arguments are those of ``_carries_on``.
-    """
-    if _carries_on(installation, state, query, snapshot, sink):
-        return snapshot.version
-    known = state.version(query, snapshot.version)
-    mine = known is not None and known.query_id == snapshot.query_id
-    return snapshot.version if mine and capabilities_of(sink.kind).delivers else ""
 
 
 def _must_be_at_rest(installation: Installation, state: JobState) -> None:
