@@ -299,6 +299,19 @@ def test_a_rollback_from_another_topic_says_which_batches_both_topics_would_have
     assert both in choose(resumed)[0].no_way_back
 
 
+def test_a_refused_rollback_into_a_topic_names_it_and_the_deploy_that_continues():
+    """A refused rollback names the topic that would receive batches a second time, and recommends a deploy of this
+    release if that deploy only needs an approval.
+    """
+    at = facts(finding("x"), verdict=Verdict.BACKUP, kept="v0001", current="v0002", sink="kafka")
+    refusal = choose(at, kind=Rollback())[1]
+    topic = f"the topic {at.candidate.sink.output} would receive batches a second time (use accept_risk if its readers"
+    assert topic in refusal
+    assert "deploy this release instead of rolling back to it" in refusal
+    switches = msgspec.structs.replace(at, judged=msgspec.structs.replace(at.judged, verdict=Verdict.SWITCH))
+    assert "deploy this release" not in choose(switches, kind=Rollback())[1]
+
+
 def test_a_rollback_with_nothing_to_go_back_to_is_refused():
     """A rollback with neither a kept version nor a snapshot is refused with that reason."""
     way, refusal = choose(facts(finding("x")), kind=Rollback())

@@ -234,8 +234,8 @@ FATAL: dict[str, str] = {
     "input-names-unreadable": "every start would stop at the open batch, because it would read files twice",
     "input-of-open-batch-gone": "the open batch would run without the missing rows, without an error",
     "source-no-longer-holds-offsets": "the first batch would fail, or skip the missing records without an error",
-    "sink-out-of-reach": "the first batch would fail, because the output, or another service that the query uses, does "
-    "not answer",
+    "sink-out-of-reach": "the new release could not write, because the output, or another service that the query uses, "
+    "does not answer",
     "source-out-of-reach": "the first batch would fail, because the source does not answer",
     "sink-ahead-of-checkpoint": "the sink would skip new batches without an error, because it already holds batches "
     "with their numbers",

@@ -28,7 +28,7 @@ it has caught up.
 """
 NEW_QUERY = f"{NO_SWITCH}: revert the change, or {AS_NEW_QUERY}"
 APPROVE = "the deploy takes a snapshot and waits until a person approves"
-IF_READERS_ACCEPT = f"{APPROVE}. Approve if the output's readers accept that; otherwise revert the change"
+IF_READERS_ACCEPT = f"{APPROVE}. Approve if the output's readers accept this effect; otherwise revert the change"
 NOT_NULL = " not null"
 
 PYTHON_STATE = ("pandas-with-state", "transform-with-state")

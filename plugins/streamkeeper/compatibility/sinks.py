@@ -16,12 +16,10 @@ from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 _KEY, _ENDS = "key", "availablenow"
 _NOT_NULL = " not null"
 _ONLY_NEW_ROWS = (
-    f"{APPROVE}. Approve if the readers of the new output need only new rows; those written so far stay in {{output}}, "
-    "where readers can still read them"
+    f"{APPROVE}. Approve if the readers of the new output need only new rows. Rows written so far stay in {{output}}"
 )
 _ONCE_NO_LONGER = (
-    "the new sink would receive only new batches, and no longer exactly once: a batch that is written again, as after "
-    "a crash, would be there twice"
+    "the new sink would receive only new batches, at least once: after a crash it may contain the rows of a batch twice"
 )
 _OTHER_PLACE = (
     f"{APPROVE}. Approve if readers accept that new records with the same content are in other partitions or have "
@@ -70,7 +68,9 @@ def _moved(rule: str, old: Manifest, new: Manifest, evidence: str, measured: str
         where="sink",
         evidence=evidence,
         hint=_ONLY_NEW_ROWS.format(output=place),
-        effect=_ONCE_NO_LONGER if before.takes_again and not after.takes_again else "",
+        effect="; ".join(filter(None, (_ONCE_NO_LONGER, after.read_once_by)))
+        if before.takes_again and not after.takes_again
+        else "",
     )
 
 

@@ -241,7 +241,8 @@ def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryTransition | s
         return f"{causes}; {f'{blocked} ({_INSTEAD})' if blocked else neither}"
     way, place, loses = next((each for each in back if not each[2]), back[0])
     if cannot := _against_replay(request, facts.candidate, facts.deployed):
-        return f"it cannot go back to {place}: {cannot}"
+        instead = f"; {_INSTEAD}" if facts.judged.verdict is Verdict.BACKUP else ""
+        return f"it cannot go back to {place}: {cannot}{instead}"
     if loses and not request.accept_loss:
         return f"going back to {place} {loses}; put the files back, or accept the loss with accept_loss"
     return way
@@ -302,6 +303,11 @@ def _against_replay(request: DeployRequest, target: Manifest, left: Manifest | N
             " if the readers of both accept that)"
         )
     once = f"; {can.read_once_by}" if can.read_once_by else ""
+    if can.delivers:
+        return (
+            f"{can.receiver} {target.sink.output} would receive batches a second time (use accept_risk if its readers"
+            f" accept that{once})"
+        )
     return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them{once})"
 
 

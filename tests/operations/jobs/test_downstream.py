@@ -107,11 +107,13 @@ def test_jobs_above_the_limit_are_not_read_and_the_count_is_reported(
     [
         (
             SinkDescription(kind="table", output="sqlite:/db#totals", options={}),
-            "the readers of sqlite:/db#totals, the table of query totals, are unknown: only files are compared",
+            "the readers of sqlite:/db#totals, the output of query totals (table), are unknown, because only the"
+            " locations of files are compared",
         ),
         (
             SinkDescription(kind="kafka", output="totals", options={}),
-            "the readers of totals, the kafka of query totals, are unknown: only files are compared",
+            "the readers of totals, the output of query totals (kafka), are unknown, because only the"
+            " locations of files are compared",
         ),
         (
             SinkDescription(kind="file", output="***", options={}),

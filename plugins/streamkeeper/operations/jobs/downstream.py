@@ -72,7 +72,10 @@ def find_readers(
 def _unreadable(query: str, sink: SinkDescription) -> str:
     """Return why the readers of an output are unknown; empty if they can be found."""
     if not capabilities_of(sink.kind).read_as:
-        return f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: only files are compared"
+        return (
+            f"the readers of {sink.output}, the output of query {query} ({sink.kind}), are unknown, because only the"
+            " locations of files are compared"
+        )
     if MASK in sink.output:
         return f"the readers of query {query} are unknown, because the location of its output is a secret"
     return ""
