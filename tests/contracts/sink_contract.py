@@ -55,6 +55,14 @@ class SinkContract:
         assert place.sink.describe().kind == place.sink.kind
         assert can is not capabilities_of("nobody's")
 
+    def test_options_that_name_servers_or_need_an_approval_are_in_the_description(
+        self, place: Place, can: SinkCapabilities
+    ) -> None:
+        """The options of which the declaration says that they name servers, or that their change needs an approval, are
+        in the sink's description, which is what two releases are compared by.
+        """
+        assert {*can.server_options, *can.approved_options} <= set(place.sink.describe().options)
+
     def test_a_replayed_batch_has_the_declared_effect(self, place: Place, can: SinkCapabilities) -> None:
         """A replayed batch changes nothing in an output that accepts replays, and is duplicated in an output that does
         not.
