@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.processes import free_ports
+from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, NotFound, StillWaiting
 
 if TYPE_CHECKING:
@@ -116,14 +117,26 @@ class KafkaBroker:
 
     def range_of(self, topic: str, *, partition: int = 0) -> tuple[int, int]:
         """Return the oldest offset of a partition and the next offset to be written."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "range", "logger": quiet()})
+
+        def ask() -> tuple[int, int] | None:
+            try:
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+            except KafkaException as error:
+                # A broker begins to lead a partition a moment after it has created the topic.
+                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                    raise
+                return None
+            return low, high
+
         try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+            found = wait_for("a leader of the partition", ask)
         finally:
             consumer.close()
-        return low, high
+        assert found is not None
+        return found
 
 
 def has_jars() -> bool:

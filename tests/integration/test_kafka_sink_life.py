@@ -29,7 +29,7 @@ from streamkeeper import KafkaSink, Param, Query, streaming_job
 
 @F.udf("string", useArrow=False)
 def slowly(text):
-    time.sleep(0.02)
+    time.sleep(0.05)
     return text
 
 
