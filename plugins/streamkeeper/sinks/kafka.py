@@ -86,8 +86,8 @@ class KafkaSink(Sink):
                 hint='use options={"kafka.compression.type": "lz4"}',
             )
         options: dict[str, str] = {}
-        for given, value in self.options.items():
-            name = _check_option(self.topic, given, value)
+        for option, value in self.options.items():
+            name = _check_option(self.topic, option, value)
             if name in options:
                 raise InvalidInput(f"topic {self.topic}: option {name} is given twice", hint="remove one of them")
             options[name] = value
@@ -121,8 +121,8 @@ class KafkaSink(Sink):
         """Raise InvalidInput if the producer refuses its options or the topic does not exist, OutputOutOfReach if the
         brokers do not answer. ``known``: as in ``kafka_topic.must_have_topic``.
         """
-        given = self.writer_options.items()
-        options = {name.removeprefix(_OPTIONS): value for name, value in given if name.startswith(_OPTIONS)}
+        every = self.writer_options.items()
+        options = {name.removeprefix(_OPTIONS): value for name, value in every if name.startswith(_OPTIONS)}
         must_have_topic(batch.sparkSession, self.servers, self.topic, options, known=known)
 
     @property
@@ -210,39 +210,39 @@ def check_columns(topic: str, schema: StructType) -> None:
             )
 
 
-def _check_option(topic: str, given: object, value: object) -> str:
+def _check_option(topic: str, option: object, value: object) -> str:
     """Return the option's name in small letters, which is how Spark reads it.
 
     Raises InvalidInput for an option that is not one of Kafka's producer, or that the sink decides itself.
     """
-    if not isinstance(given, str):
+    if not isinstance(option, str):
         raise InvalidInput(
-            f"topic {topic}: the name of an option is of type {type(given).__name__}",
+            f"topic {topic}: the name of an option is of type {type(option).__name__}",
             hint='use texts as names, such as "kafka.compression.type"',
         )
-    name = given.lower()
+    name = option.lower()
     if not name.startswith(_OPTIONS):
         raise InvalidInput(
-            f"topic {topic}: option {given} is not one of Kafka's producer",
-            hint=f"use {_OPTIONS}{given} for an option of the producer, or remove it",
+            f"topic {topic}: option {option} is not one of Kafka's producer",
+            hint=f"use {_OPTIONS}{option} for an option of the producer, or remove it",
         )
     if name in _REFUSED:
-        raise InvalidInput(f"topic {topic}: option {given} is refused", hint=_REFUSED[name])
+        raise InvalidInput(f"topic {topic}: option {option} is refused", hint=_REFUSED[name])
     if name.startswith("kafka.partitioner."):
         raise InvalidInput(
-            f"topic {topic}: option {given} is refused",
+            f"topic {topic}: option {option} is refused",
             hint="compute the partition of each record in the column partition",
         )
     if not isinstance(value, str):
         raise InvalidInput(
-            f"topic {topic}: the value of option {given} is of type {type(value).__name__}",
+            f"topic {topic}: the value of option {option} is of type {type(value).__name__}",
             hint='write it as a text, such as "5"',
         )
     if (name, value.lower()) == ("kafka.enable.idempotence", "false") or (
         name == "kafka.acks" and value.lower() not in ("all", "-1")
     ):
         raise InvalidInput(
-            f"topic {topic}: with {given}={value}, Kafka could lose or reorder records that count as written",
+            f"topic {topic}: with {option}={value}, Kafka could lose or reorder records that count as written",
             hint=f"remove the option; its default is {_DEFAULTS[name]}",
         )
     return name
