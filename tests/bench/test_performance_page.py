@@ -225,3 +225,14 @@ def test_the_before_and_after_table_has_the_figures_of_its_raw_file() -> None:
     ratios = [half_up(each["check"]["cold"]["ratio"], 2) for each in (before, after)]
     more = [half_up(each["check"]["further_median_s"], 2) for each in (before, after)]
     assert [numbers(*row[1:]) for row in table("## Before and after")] == [gaps, work, ratios, more]
+
+
+def test_the_repeated_table_has_the_figures_of_its_raw_file() -> None:
+    """The table *Repeated on an idle machine* contains the figures of both sides of its raw file."""
+    sides = [raw("ports-before-after")["repeated"][when] for when in ("before", "after")]
+    names = ("own_work_per_batch_ms", "batch_wall_ms")
+    alone = [half_up(side["driver"][name], 0) for side in sides for name in names]
+    busy = [half_up(side["driver"]["busy"][name], 0) for side in sides for name in names]
+    ratios = [half_up(side["check"]["cold"]["ratio"], 2) for side in sides]
+    more = [half_up(median(side["check"]["further_s"][batches]), 2) for side in sides for batches in ("10", "1000")]
+    assert [numbers(*row[1:]) for row in table("### Repeated on an idle machine")] == [alone, busy, ratios, more]
