@@ -167,6 +167,8 @@ def test_a_new_query_that_its_output_refuses_is_refused_before_its_first_batch(
     (found,) = evidence.queries["rows"].found[Look.REHEARSAL]
     assert (judged["rows"].verdict, judged["copy"].verdict) == (Verdict.REFUSE, Verdict.RESUME)
     assert (found.evidence, found.hint) == ("InvalidInput: table rows is missing", "create it")
+    assert evidence.queries["rows"].rehearsed == "table rows is missing (create it) (query rows)"
+    assert evidence.queries["copy"].rehearsed == "ok: copy has no batch to rerun yet"
 
 
 def test_a_new_query_whose_output_does_not_answer_is_not_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

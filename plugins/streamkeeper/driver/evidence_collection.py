@@ -195,8 +195,8 @@ class _QueryLooks:
                 self._found.setdefault(Look.SOURCES, (observations.topic_created_again(again[0][0], text),))
         else:
             self._look(Look.SINK, self._owner)
-            # Without a batch there is nothing to miss, so a rehearsal that is not wanted or forbidden is no gap. An
-            # output whose owner could not be read does not answer, and would only be waited for again.
+            # A query without a batch can miss no rehearsal, so one that is not wanted or is forbidden is not
+            # reported. If the owner of the output could not be read, the output does not answer: do not wait again.
             if self._of.rehearse and Look.SINK not in self._not_looked and not self._is_fatal(*Look):
                 self._look(Look.REHEARSAL, self._rehearse_sink)
         return QueryEvidence(
@@ -306,7 +306,8 @@ class _QueryLooks:
 
     def _rehearse_sink(self) -> tuple[Finding, ...]:
         restore_confs(self._session, self._planned.confs)
-        return rehearse_sink(self._session, self._planned.query)
+        self._rehearsed, found = rehearse_sink(self._session, self._planned.query)
+        return found
 
     def _asks_the_state(self, deployed: Manifest) -> bool:
         """Whether the verdict depends on facts that the next batch may change. Before a handover, such facts prove

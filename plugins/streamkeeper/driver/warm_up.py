@@ -19,14 +19,13 @@ from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.raised import links_of
 from streamkeeper.errors import InputUnreadable
 from streamkeeper.model.manifests.finding import Finding
-from streamkeeper.model.protocol.fault_kinds import Fault, Judged
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.protocol.restart_budgets import Cause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from streamkeeper.checkpoints.trees import Tree
-    from streamkeeper.inspection.diverted import RunFault
     from streamkeeper.inspection.rehearsal import Rehearsal
 
 TIMEOUT_S = 120.0
@@ -102,9 +101,9 @@ def rehearse_query(
     return outcome, tuple(_findings_of(found, root))
 
 
-def rehearse_sink(spark: SparkSession, query: Query) -> tuple[Finding, ...]:
-    """Rehearse the sink of a query that has no batch yet, with no rows. Return the finding about a refusal, such as of
-    columns that do not fit, a missing topic or wrong options.
+def rehearse_sink(spark: SparkSession, query: Query) -> tuple[str, tuple[Finding, ...]]:
+    """Rehearse the sink of a query that has no batch yet, with no rows. Return the result as a short text, and the
+    finding about a refusal, such as of columns that do not fit, a missing topic or wrong options.
 
     An output that does not answer yields no finding: a driver waits for it, at the output's fence or at its first
     write.
@@ -115,10 +114,13 @@ def rehearse_sink(spark: SparkSession, query: Query) -> tuple[Finding, ...]:
     try:
         query.sink.rehearse(nothing)
     except Exception as error:
+        outcome = f"{describe_fault(error)} (query {query.name})"
         if judge(error).cause is Cause.DEPENDENCY:
-            return ()
-        return (_failure(fault_of_sink(error), None, again=False),)
-    return ()
+            return outcome, ()
+        fault = fault_of_sink(error)
+        found = rehearsals.rehearsal_failed(fault.error_class, fault.message, None, again=False, hint=fault.hint)
+        return outcome, (found,)
+    return f"ok: {query.name} has no batch to rerun yet", ()
 
 
 def _without_rows(spark: SparkSession, query: Query) -> DataFrame:
@@ -139,9 +141,7 @@ def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scrat
     checkpoint = tree_at(live) if live is not None else None
     if checkpoint is not None and "commits/" in checkpoint.names(""):
         outcome, _ = rehearse_query(spark, query, checkpoint, scratch, timeout_s=TIMEOUT_S)
-    if not outcome:
-        query.sink.rehearse(_without_rows(spark, query))
-    return outcome or f"ok: {query.name} has no batch to rerun yet"
+    return outcome or rehearse_sink(spark, query)[0]
 
 
 def _findings_of(found: Rehearsal, root: Path | None = None) -> Iterator[Finding]:
@@ -168,20 +168,22 @@ def _findings_of(found: Rehearsal, root: Path | None = None) -> Iterator[Finding
         # File checks find damage that prevents a start; an unavailable earlier batch is not such damage.
         yield rehearsals.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
     else:
-        yield _failure(found, found.batch, again=found.again, root=root)
+        yield _failure(found, root)
 
 
-def _failure(fault: Rehearsal | RunFault, batch: int | None, *, again: bool, root: Path | None = None) -> Finding:
-    """Return the finding about an error of the query or its sink. ``root``: as in ``judge``; the other arguments are
-    those of ``rehearsal_failed``.
+def _failure(found: Rehearsal, root: Path | None) -> Finding:
+    """Return the finding about an error of the query or its sink. ``root``: as in ``judge``."""
+    if found.error is not None and _is_of_output(found.error, found.message, root):
+        return rehearsals.output_out_of_reach(found.message, found.hint)
+    return rehearsals.rehearsal_failed(
+        found.error_class, found.message, found.batch, again=found.again, hint=found.hint
+    )
+
+
+def _is_of_output(error: Exception, message: str, root: Path | None) -> bool:
+    """Whether an output, or another service of the query, did not answer. A Python worker that ended or started too
+    late raises an error like that of a lost connection, but it belongs to the query.
     """
-    judged = judge(fault.error, root) if fault.error is not None else Judged()
+    judged = judge(error, root)
     away = judged.cause is Cause.DEPENDENCY and judged.fault is not Fault.SOURCE_DOWN
-    if away and not (rehearsals.is_late_worker(fault.message) or _is_lost_worker(fault.error)):
-        return rehearsals.output_out_of_reach(fault.message, fault.hint)
-    return rehearsals.rehearsal_failed(fault.error_class, fault.message, batch, again=again, hint=fault.hint)
-
-
-def _is_lost_worker(error: Exception | None) -> bool:
-    """Whether a Python worker of the query ended or crashed. Its error looks like that of a lost connection."""
-    return error is not None and is_lost_worker(links_of(error))
+    return away and not (rehearsals.is_late_worker(message) or is_lost_worker(links_of(error)))
