@@ -293,9 +293,10 @@ def test_a_missing_topic_is_refused_and_not_created(sending: SparkSession, kafka
 
 def test_a_write_that_failed_looks_for_the_topic_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a write that failed, the next one looks for the topic again, because it may have been deleted meanwhile;
-    after a write that succeeded, the next one does not.
+    after a write that succeeded, the next one does not. A failed write has a number, too.
     """
     looks: list[str] = []
+    numbers: list[int] = []
     fails = iter([False, False, True, False, False])
 
     def send(*_: object) -> None:
@@ -303,8 +304,9 @@ def test_a_write_that_failed_looks_for_the_topic_again(monkeypatch: pytest.Monke
             raise RuntimeError("no such topic")
 
     monkeypatch.setattr(KafkaSink, "must_have_topic", lambda *_, known: looks.append(f"look {known}"))
+    monkeypatch.setattr(kafka_sink, "with_batch_headers", lambda *of: numbers.append(of[-1]))
     monkeypatch.setattr(kafka_sink, "send", send)
-    writer = KafkaSink("host:9092", "totals", batch_headers=False).open(context())
+    writer = KafkaSink("host:9092", "totals").open(context())
     batch: Any = SimpleNamespace(schema=schema(value="string"))
     found = []
     for number in range(5):
@@ -313,6 +315,7 @@ def test_a_write_that_failed_looks_for_the_topic_again(monkeypatch: pytest.Monke
         found.append(len(looks))
     assert found == [1, 1, 1, 2, 2]
     assert looks == ["look False", "look True"]
+    assert numbers == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.spark

@@ -139,7 +139,6 @@ class KafkaSinkWriter(SinkWriter):
         self._context = context
         self._writes = 0
         self._found = False
-        self._known = False
 
     def raise_fence(self) -> None:
         """Do nothing, because a topic accepts the records of every writer."""
@@ -158,8 +157,7 @@ class KafkaSinkWriter(SinkWriter):
             compute(batch)
             return
         if not self._found:
-            self._sink.must_have_topic(batch, known=self._known)
-            self._known = True
+            self._sink.must_have_topic(batch, known=self._writes > 0)
         # After an error the topic may be missing: the next write looks again, because a producer may create it.
         self._found = False
         records = batch
