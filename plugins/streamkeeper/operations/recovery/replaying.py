@@ -24,6 +24,7 @@ from streamkeeper.operations.jobs.missing_input import (
     positions_since,
 )
 from streamkeeper.operations.jobs.old_input import GoesBack, told_old_input
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.verify import verify
@@ -76,8 +77,10 @@ def choose_replay(
             passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) cannot be restored: {why_not}")
             continue
         found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(last_batches, snapshot))
-        linked = parent_of_restored(installation, state, left.query.query, snapshot, left.manifest.sink)
-        found = msgspec.structs.replace(found, linked=bool(linked))
+        # The report names the parent only for an output whose readers need it.
+        if capabilities_of(left.manifest.sink.kind).read_once_by:
+            linked = parent_of_restored(installation, state, left.query.query, snapshot, left.manifest.sink)
+            found = msgspec.structs.replace(found, linked=bool(linked))
         if newest is None:
             newest = found
         if verified:
