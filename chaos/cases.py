@@ -288,9 +288,10 @@ def is_of_a_broken_release(point: str) -> bool:
 
 def is_of_a_first_deploy(point: str) -> bool:
     """Return whether only a job's first deploy reaches the point."""
-    # A later deploy takes snapshots of the previous release's batches in this step, and the first one has none.
-    without_batches = ("act.snapshot.markdone",)
-    return point.startswith(("record.checkpoint-version-created", "record.start-offsets-known", *without_batches))
+    # The first deploy has no batches to snapshot; a later one takes snapshots of the previous release's batches.
+    return point.startswith(
+        ("record.checkpoint-version-created", "record.start-offsets-known", "act.snapshot.markdone")
+    )
 
 
 def _kind(line: list[str]) -> str:
