@@ -19,6 +19,7 @@
                   --drawn a,b: scenarios that the seeds take in turn, including back-cutover and back-probation
 --on-s3           with --switching: checkpoints in a bucket, behind a proxy at which one request in twenty fails and
                   one answer to a write in twenty is lost; lines in bench/results/switch-crash-s3.jsonl
+--into-delta      with --switching: totals and copies in Delta tables; lines in bench/results/switch-crash-delta.jsonl
 --on-hdfs         with --switching: checkpoints in HDFS, tables in PostgreSQL, and tasks on the executors of a cluster,
                   which are killed and frozen too; lines in bench/results/switch-crash-hdfs.jsonl
 --on-yarn         with --switching: checkpoints in HDFS, tables in PostgreSQL, and drivers in YARN containers whose
@@ -49,6 +50,7 @@ from chaos.controls import CONTROLS, ON_S3, PROTECTED, run_control
 from chaos.drill_runs import run_drills
 from chaos.drills.kinds import KINDS as DRILLS
 from chaos.housekeeping_runs import run_housekeeping
+from chaos.into_delta import DeltaStage
 from chaos.on_hdfs import in_hdfs
 from chaos.on_kubernetes import on_kubernetes
 from chaos.on_s3 import in_a_bucket
@@ -65,6 +67,7 @@ USUAL = {
     "deploys": "build/campaign.jsonl",
     "switching": "bench/results/switch-crash.jsonl",
     "switching-on-s3": "bench/results/switch-crash-s3.jsonl",
+    "switching-into-delta": "bench/results/switch-crash-delta.jsonl",
     "switching-on-hdfs": "bench/results/switch-crash-hdfs.jsonl",
     "switching-on-yarn": "bench/results/switch-crash-yarn.jsonl",
     "switching-on-kubernetes": "bench/results/switch-crash-kubernetes.jsonl",
@@ -79,6 +82,7 @@ USUAL = {
 PLACES = {
     "": in_directories(SwitchStage),
     "on-s3": in_a_bucket,
+    "into-delta": in_directories(DeltaStage),
     "on-hdfs": in_hdfs,
     "on-yarn": on_yarn,
     "on-kubernetes": on_kubernetes,

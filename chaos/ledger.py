@@ -6,23 +6,38 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from harness.delta_tables import DeltaReader
 from harness.ledger import Account, Totals, compare_events, compare_totals, read_rows, totals_of
 from harness.outputs import read_event_ids, read_totals
 
 
 def read_accounts(input_: Path, output: Path) -> list[Account]:
     """Return one account per query of the ``ledgers`` job."""
+    totals, copies = read_totals(output / "warehouse.db", "totals"), read_event_ids(output / "copies")
+    return _accounts_of(input_, output, totals, copies)
+
+
+def read_delta_accounts(input_: Path, output: Path) -> list[Account]:
+    """Return one account per query of the job that writes to Delta tables."""
+    totals = {
+        row["customer"]: Totals(row["sales"], row["total"], row["squares"], row.get("largest"))
+        for row in DeltaReader(str(output / "totals")).rows()
+    }
+    copies = [row["event_id"] for row in DeltaReader(str(output / "copies")).rows()]
+    return _accounts_of(input_, output, totals, copies)
+
+
+def _accounts_of(input_: Path, output: Path, totals: Mapping[str, Totals], copies: Iterable[str]) -> list[Account]:
     events = [row[0] for row in read_rows(input_ / "events")]
     return [
-        compare_totals(
-            "totals", totals_of(read_rows(input_ / "sales")), read_totals(output / "warehouse.db", "totals")
-        ),
-        compare_events("copies", events, read_event_ids(output / "copies")),
+        compare_totals("totals", totals_of(read_rows(input_ / "sales")), totals),
+        compare_events("copies", events, copies),
         compare_events("audit", events, audited_ids(output)),
     ]
 

@@ -124,7 +124,9 @@ class SwitchStage(Stage):
         """Return one account per query; batches that the function receives twice do not count as damage where that was
         accepted, batches that it misses do.
         """
-        found = super().accounts()
+        return self._without_accepted(super().accounts())
+
+    def _without_accepted(self, found: list[Account]) -> list[Account]:
         if not self._accepted:
             return found
         return [msgspec.structs.replace(each, duplicated=0) if each.name == "audit" else each for each in found]

@@ -1,9 +1,9 @@
 """The job that the crash campaign deploys repeatedly, with a query per kind of sink.
 
 An odd ``shape`` changes the table of ``totals`` (rebuild) and the layout of ``copies`` (handoff), and leaves ``audit``
-unchanged (resume). ``code`` is a constant in a Python function below the state of ``totals``; a different one is an
-opaque change. ``warehouse`` is a database for ``totals`` and, as a table, for ``copies``; tasks on other machines can
-write nothing else.
+unchanged (resume). With ``tables=delta``, totals and copies are Delta tables, and ``copies`` resumes. ``code`` is a
+constant in a Python function below the state of ``totals``; a different one is an opaque change. ``warehouse`` is a
+database for ``totals`` and, as a table, for ``copies``; tasks on other machines can write nothing else.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamkeeper import BatchContext, FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
+from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
 from streamkeeper.system.crash_points import crash_point
 
 SALES = "event_id string, customer string, amount long"
@@ -77,6 +77,7 @@ def totalled(sales: DataFrame, amount: Column, shape: int) -> DataFrame:
         "input": Param(str, help="folder with sales/ and events/"),
         "output": Param(str, help="folder for all three outputs"),
         "warehouse": Param(str, default="", help="database URL, where tasks run elsewhere; no audit then"),
+        "tables": Param(str, default="", help="delta: Delta tables for totals and copies"),
         "trigger": Param(str, default="400 milliseconds", help="of every query"),
         "slow_s": Param(float, default=0.0, help="how long an audit batch lasts after its write"),
         "broken": Param(bool, default=False, help="fail every batch: a release that cannot serve"),
@@ -110,13 +111,15 @@ def ledgers(spark: SparkSession, params: Mapping[str, Any]) -> Iterator[Query]:
     if params["broken"]:
         events = events.where(F.raise_error(F.lit("this release is broken")).isNull())
     database = params["warehouse"] or f"sqlite:///{output}/warehouse.db"
-    warehouse = TableSink(database, table="totals", key=["customer"])
+    into_delta = params["tables"] == "delta"
+    table = TableSink(database, table="totals", key=["customer"])
+    warehouse = DeltaSink(f"{output}/totals", key=["customer"]) if into_delta else table
     totals = totalled(sales, amount, params["shape"])
     yield Query("totals", totals, sink=warehouse, output_mode="update", trigger=trigger)
     if params["warehouse"]:
         yield Query("copies", events, sink=TableSink(database, table="copies", key=["event_id"]), trigger=trigger)
         return
-    copies = FileSink(f"{output}/copies", partition_by=["kind"] if params["shape"] % 2 else [])
+    files = FileSink(f"{output}/copies", partition_by=["kind"] if params["shape"] % 2 else [])
     lines = ForeachBatch(audit(f"{output}/audit.jsonl", params["slow_s"], params["breaks"]))
-    yield Query("copies", events, sink=copies, trigger=trigger)
+    yield Query("copies", events, sink=DeltaSink(f"{output}/copies") if into_delta else files, trigger=trigger)
     yield Query("audit", events, sink=lines, trigger=trigger)
