@@ -4,6 +4,8 @@ password.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
@@ -76,6 +78,16 @@ def test_file_paths_are_absolute_or_urls_of_supported_storage() -> None:
         FileSink("/out", format="avro")
     with pytest.raises(InvalidInput, match="not a list"):
         FileSink("/out", partition_by="day")
+
+
+@pytest.mark.parametrize("name", ["sales.totals", "Totals", "", "1st", "t" * 51, 'totals"', None])
+def test_a_table_name_that_is_not_allowed_is_refused_with_the_way_to_a_schema(name: Any) -> None:
+    """A table's name that is not in small letters, is too long or names a schema is refused. The hint names the option
+    of the URL that selects a schema.
+    """
+    with pytest.raises(InvalidInput, match="is not allowed.*search_path%3DSCHEMA"):
+        TableSink("postgresql+psycopg://db.example/sales", table=name, key=["customer"])
+    TableSink("postgresql+psycopg://db.example/sales?options=-csearch_path%3Dsales", table="totals", key=["customer"])
 
 
 def test_a_foreach_batch_sink_is_identified_by_the_name_of_its_function() -> None:

@@ -6,9 +6,10 @@ pickled by value.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -20,6 +21,9 @@ from streamkeeper.sinks.refused_values import MARK, refusal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, MetaData, Table
+
+_Record: TypeAlias = tuple[Any, ...]
+"""The values of one row of a staging table, in the order of its columns."""
 
 CHUNK_ROWS = 5000
 OUTPUTS = "streamkeeper_outputs"
@@ -111,8 +115,8 @@ def staging_table(
         sa.Column("_sk_part", sa.Integer(), primary_key=True, autoincrement=False),
         sa.Column("_sk_row", sa.BigInteger(), primary_key=True, autoincrement=False),
         sa.Column("_sk_epoch", sa.BigInteger(), nullable=False),
-        sa.Column(MARK, sa.Integer()),
         *(sa.Column(column.name, staged_type(column, dialect), nullable=True) for column in columns),
+        sa.Column(MARK, sa.Integer()),
         prefixes=["TEMPORARY"] if temporary else [],
     )
 
@@ -171,7 +175,7 @@ def check_keys(
 
 
 def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
-    """Insert a partition's rows and their marks into the staging table, all in one transaction. Raises Fenced."""
+    """Write a partition's rows and their marks to the staging table, all in one transaction. Raises Fenced."""
     import sqlalchemy as sa
 
     engine = open_engine(plan.url, pooled=False)
@@ -185,11 +189,9 @@ def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
     # Compute the first rows before the transaction starts, so that SQLite's write lock is not held during that.
     with engine.begin() as connection:
         check_epoch(connection, outputs, plan.table, plan.epoch, in_shadow=plan.in_shadow)
-        part = first[0]["_sk_part"]
-        connection.execute(sa.delete(staged).where(staged.c._sk_token == plan.token, staged.c._sk_part == part))
-        connection.execute(sa.insert(staged), first)
-        for chunk in chunks:
-            connection.execute(sa.insert(staged), chunk)
+        mine = (staged.c._sk_token == plan.token) & (staged.c._sk_part == _partition())
+        connection.execute(sa.delete(staged).where(mine))
+        _fill(connection, staged, chain([first], chunks))
 
 
 def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
@@ -205,30 +207,61 @@ def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
     staged = staging_table(metadata, plan.table, plan.columns, engine.dialect.name, temporary=True)
     with engine.connect() as connection:
         metadata.create_all(connection, checkfirst=False)
-        for chunk in _chunks(_records(plan, rows, engine.dialect.name)):
-            for position in (record[MARK] for record in chunk if record[MARK] is not None):
-                column = plan.columns[position]
-                raise refusal(f"table {plan.table}: the batch", column.name, text=column.kind == "string")
-            connection.execute(sa.insert(staged), chunk)
+        chunks = _chunks(_records(plan, rows, engine.dialect.name))
+        _fill(connection, staged, map(functools.partial(_without_marks, plan), chunks))
         connection.rollback()
     engine.dispose()
 
 
-def _records(plan: StagingPlan, rows: Iterable[Any], dialect: str) -> Iterator[dict[str, Any]]:
+def _without_marks(plan: StagingPlan, chunk: list[_Record]) -> list[_Record]:
+    for *_, position in chunk:
+        if position is not None:
+            column = plan.columns[position]
+            raise refusal(f"table {plan.table}: the batch", column.name, text=column.kind == "string")
+    return chunk
+
+
+def _fill(connection: Connection, staged: Table, chunks: Iterable[list[_Record]]) -> None:
+    """Write the records to the staging table: with COPY in PostgreSQL, which takes a fraction of the time of INSERT."""
+    import sqlalchemy as sa
+
+    if connection.dialect.name == "postgresql":
+        _copy(connection, staged, chain.from_iterable(chunks))
+        return
+    names = [column.name for column in staged.columns]
+    for chunk in chunks:
+        connection.execute(sa.insert(staged), [dict(zip(names, record, strict=True)) for record in chunk])
+
+
+def _copy(connection: Connection, staged: Table, records: Iterable[_Record]) -> None:
+    import psycopg
+    import sqlalchemy as sa
+
+    quote = connection.dialect.identifier_preparer.quote
+    statement = f"COPY {quote(staged.name)} ({', '.join(quote(column.name) for column in staged.columns)}) FROM STDIN"
+    client: Any = connection.connection.driver_connection
+    try:
+        with client.cursor() as cursor, cursor.copy(statement) as copy:
+            for record in records:
+                copy.write_row(record)
+    except psycopg.Error as error:
+        # SQLAlchemy wraps the errors of its own statements in this way; the text names no rows.
+        raise sa.exc.DBAPIError.instance(statement, None, error, psycopg.Error, hide_parameters=True) from error
+
+
+def _records(plan: StagingPlan, rows: Iterable[Any], dialect: str) -> Iterator[_Record]:
     part = _partition()
-    names = [column.name for column in plan.columns]
-    changes: list[tuple[str, Callable[[Any], Any]]] = [
-        (name, change) for name, change in zip(names, converters(plan.columns, dialect), strict=True) if change
+    changes: list[tuple[int, Callable[[Any], Any]]] = [
+        (position, change) for position, change in enumerate(converters(plan.columns, dialect)) if change
     ]
     for number, row in enumerate(rows):
-        record = dict(zip([*names, MARK], row, strict=True))
-        for name, change in changes:
-            record[name] = change(record[name])
-        record.update(_sk_token=plan.token, _sk_part=part, _sk_row=number, _sk_epoch=plan.epoch)
-        yield record
+        values = list(row)
+        for position, change in changes:
+            values[position] = change(values[position])
+        yield (plan.token, part, number, plan.epoch, *values)
 
 
-def _chunks(records: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _chunks(records: Iterator[_Record]) -> Iterator[list[_Record]]:
     while chunk := list(islice(records, CHUNK_ROWS)):
         yield chunk
 
