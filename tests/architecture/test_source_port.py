@@ -19,7 +19,6 @@ OTHER_MEANINGS = {
     "cli/main.py": "an example in a help text",
     "compatibility/observations.py": "names of measured changes",
     "compatibility/sources.py": "names of measured changes",
-    "inspection/batch_methods.py": "the format in which a sink's function writes",
     "inspection/confs.py": "Spark's own confs",
     "inspection/kafka_topics.py": "the brokers, which this module asks",
     "inspection/routing.py": "a library of Python, through which a sink's function writes",

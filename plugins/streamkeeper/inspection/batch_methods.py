@@ -29,6 +29,7 @@ from streamkeeper.inspection.batch_values import (
     Value,
     Writer,
 )
+from streamkeeper.sinks.kinds.known_kinds import columns_that_place
 
 if TYPE_CHECKING:
     from streamkeeper.inspection.batch_expressions import BatchExpressions
@@ -52,8 +53,6 @@ _NAMES_COLUMNS = frozenset(
 _LITERALS = frozenset({"coalesce", "hint", "limit", "persist", "repartition", "sample", "checkpoint", "fillna"})
 _TELLS_NOTHING = frozenset({"isStreaming", "sparkSession", "storageLevel"})
 _OF_THE_FRAME = frozenset({"is_cached"})
-_OF_MESSAGES = ("headers", "key", "partition", "topic")
-"""Columns that Kafka's writer reads by their names."""
 _WRITER_COLUMNS = frozenset({"bucketBy", "partitionBy", "sortBy"})
 _ARE_COLUMNS = frozenset({"asc", "col", "column", "desc"})
 _FIRST_IS_COLUMN = frozenset(
@@ -344,8 +343,9 @@ def _of_writer(walk: BatchExpressions, writer: Writer, name: str, node: ast.Call
         return writer
     walk.lose(*arguments)
     kept = writer.format if name == "save" else name
-    if kept == "kafka" and writer.frame.whole:
-        walk.texts.update(_OF_MESSAGES)
+    columns = columns_that_place(kept or "")
+    if columns and writer.frame.whole:
+        walk.texts.update(columns)
     elif kept != "noop":
         # Files too: their readers may know rows by a column that the function does not name.
         walk.lose(writer.frame)

@@ -26,4 +26,5 @@ KAFKA = SinkKind(
         },
     ),
     task_class="TaskAttempt",
+    format_columns=("headers", "key", "partition", "topic"),
 )

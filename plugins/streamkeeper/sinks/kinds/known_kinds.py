@@ -64,6 +64,13 @@ def task_class_of(kind: str) -> str:
     return KINDS[kind].task_class if kind in KINDS else ""
 
 
+def columns_that_place(form: str) -> tuple[str, ...]:
+    """Return the columns by which Spark's own writer of a format decides where a row goes; empty if it decides by
+    none, or if no kind has the name of the format.
+    """
+    return KINDS[form].format_columns if form in KINDS else ()
+
+
 def judge_client_error(error: ClientError) -> Judged | None:
     """Return the judgement of the kind whose client raised an error; None if no kind recognises the error."""
     judges = (kind.judge for kind in KINDS.values() if kind.judge is not None)

@@ -45,6 +45,10 @@ class SinkKind:
     """The module of Streamkeeper that Spark's tasks run on executors; empty if they run none."""
     task_class: str = ""
     """The class of the package ``jvm`` that the plan of a batch calls in Spark's tasks; empty if it calls none."""
+    format_columns: tuple[str, ...] = ()
+    """The columns by which Spark's own writer of the format ``name`` decides where a row goes; empty if Spark has no
+    such writer.
+    """
     judge: Callable[[ClientError], Judged | None] | None = None
     """Judges an error of the kind's client, and returns None for any other error; None for a kind without a client."""
     cause_attribute: str = ""
