@@ -36,7 +36,7 @@ def slowly(text):
 @streaming_job(name="sends", params={name: Param(str) for name in ("input", "servers", "topic")})
 def sends(spark, params):
     sales = spark.readStream.schema("event_id string, customer string, amount long")
-    sales = sales.option("maxFilesPerTrigger", 1).csv(params["input"])
+    sales = sales.option("maxFilesPerTrigger", 1).csv(params["input"]).repartition(6)
     records = sales.select(F.col("customer").alias("key"), slowly("event_id").alias("value"))
     yield Query("sends", records, sink=KafkaSink(params["servers"], params["topic"]), trigger="200 milliseconds")
 """
@@ -65,7 +65,7 @@ def test_each_row_counts_once_after_a_kill_within_a_batch_and_a_handoff(
     def sent() -> int:
         return kafka.range_of(topic)[1]
 
-    # A Python function returns its rows in groups of a hundred, so that a batch is sent in three parts.
+    # Each batch has six tasks, of which at most two run at a time, so that it is sent in at least three parts.
     for _ in range(2):
         house.add([("a", number) for number in range(300)])
     first = house.launch("first", params=params)
