@@ -187,6 +187,8 @@ def _converter(column: TableColumn, dialect: str) -> Callable[[Any], Any] | None
         return _utc_without_zone if dialect == "sqlite" else _utc
     if column.kind == "decimal" and dialect == "sqlite":
         return _text
+    if column.kind == "binary" and dialect == "postgresql":
+        return _hex
     return None
 
 
@@ -197,6 +199,11 @@ def _utc(value: datetime | None) -> datetime | None:
 
 def _utc_without_zone(value: datetime | None) -> datetime | None:
     return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
+def _hex(value: bytes | None) -> str | None:
+    # PostgreSQL reads this form under every setting; psycopg's own form depends on standard_conforming_strings.
+    return None if value is None else "\\x" + bytes(value).hex()
 
 
 def _text(value: object) -> str | None:

@@ -222,31 +222,49 @@ def _without_marks(plan: StagingPlan, chunk: list[_Record]) -> list[_Record]:
 
 
 def _fill(connection: Connection, staged: Table, chunks: Iterable[list[_Record]]) -> None:
-    """Write the records to the staging table: with COPY in PostgreSQL, which takes a fraction of the time of INSERT."""
+    """Write the records to the staging table: with COPY in PostgreSQL, which takes half the time of INSERT.
+
+    One statement writes one chunk, whose rows have been computed before, so that a time limit for statements does not
+    include the time that Spark takes for a partition.
+    """
     import sqlalchemy as sa
 
-    if connection.dialect.name == "postgresql":
-        _copy(connection, staged, chain.from_iterable(chunks))
-        return
     names = [column.name for column in staged.columns]
     for chunk in chunks:
-        connection.execute(sa.insert(staged), [dict(zip(names, record, strict=True)) for record in chunk])
+        if connection.dialect.name == "postgresql":
+            _copy(connection, staged.name, names, chunk)
+        else:
+            connection.execute(sa.insert(staged), [dict(zip(names, record, strict=True)) for record in chunk])
 
 
-def _copy(connection: Connection, staged: Table, records: Iterable[_Record]) -> None:
+def _copy(connection: Connection, table: str, names: Sequence[str], records: Iterable[_Record]) -> None:
+    """Send the records with COPY. Raises an error of SQLAlchemy, as for INSERT, without any values of the rows."""
     import psycopg
     import sqlalchemy as sa
+    from psycopg import sql
 
-    quote = connection.dialect.identifier_preparer.quote
-    statement = f"COPY {quote(staged.name)} ({', '.join(quote(column.name) for column in staged.columns)}) FROM STDIN"
+    columns = sql.SQL(", ").join(map(sql.Identifier, names))
     client: Any = connection.connection.driver_connection
     try:
-        with client.cursor() as cursor, cursor.copy(statement) as copy:
-            for record in records:
-                copy.write_row(record)
+        with client.cursor() as cursor:
+            statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), columns)
+            with cursor.copy(statement) as copy:
+                for record in records:
+                    copy.write_row(record)
     except psycopg.Error as error:
-        # SQLAlchemy wraps the errors of its own statements in this way; the text names no rows.
-        raise sa.exc.DBAPIError.instance(statement, None, error, psycopg.Error, hide_parameters=True) from error
+        # The other lines of the text contain the row that the server was reading.
+        plain = type(error)(error.diag.message_primary or str(error).partition("\n")[0])
+        if lost := client.closed:
+            connection.invalidate(error)
+        raise sa.exc.DBAPIError.instance(
+            f"COPY {table}",
+            None,
+            plain,
+            psycopg.Error,
+            hide_parameters=True,
+            connection_invalidated=lost,
+            dialect=connection.dialect,
+        ) from None
 
 
 def _records(plan: StagingPlan, rows: Iterable[Any], dialect: str) -> Iterator[_Record]:

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 __all__ = ["TableSink", "TableWriter", "answer", "read_fences"]
 
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
-_NAMES = "use at most 50 of a-z, 0-9 and _; for a schema of PostgreSQL, add ?options=-csearch_path%3DSCHEMA to the url"
+_NO_SCHEMA = "use the name alone, and name a schema of PostgreSQL in the url, with options=-csearch_path%3DSCHEMA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ class TableSink(Sink):
 
     def __post_init__(self) -> None:
         if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
-            raise InvalidInput(f"table name {self.table!r} is not allowed", hint=_NAMES)
+            hint = _NO_SCHEMA if "." in str(self.table) else "use [a-z_][a-z0-9_]*, at most 50"
+            raise InvalidInput(f"table name {self.table!r} is not allowed", hint=hint)
         if isinstance(self.key, str) or not self.key or not all(isinstance(column, str) for column in self.key):
             raise InvalidInput(f"table {self.table}: key {self.key!r} is not a list", hint='use key=["customer"]')
         if len(set(self.key)) != len(self.key):
