@@ -177,6 +177,8 @@ def test_a_new_query_whose_output_does_not_answer_is_not_refused(house: House, m
     """
     monkeypatch.setattr(TableSink, "rehearse", refusing(OutputOutOfReach("no answer")))
     assert house.verdicts("a1")["rows"] == (Verdict.RESUME, [])
+    evidence = gather_evidence(house.subject(), str(house.root / "scratch"))
+    assert evidence.queries["rows"].rehearsed == "", "so that a standby tries it again"
     monkeypatch.setattr(TableSink, "rehearse", refusing(InvalidInput("refused")))
     evidence = gather_evidence(msgspec.structs.replace(house.subject(), rehearse=False), str(house.root / "scratch"))
     assert assess_evidence(evidence).verdict is Verdict.RESUME

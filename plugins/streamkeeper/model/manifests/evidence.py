@@ -61,7 +61,9 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rehearsal(self) -> str:
-        """The result of the rehearsal, or why it was skipped; empty if there was no batch to rerun."""
+        """The result of the rehearsal of the query, or of its sink if there is no batch to rerun, or why the rehearsal
+        was skipped; empty if nothing was rehearsed, or if the output of a new query did not answer.
+        """
         why = self.not_looked.get(Look.REHEARSAL, "")
         return f"not rehearsed: {why}" if why else self.rehearsed
 

@@ -77,7 +77,7 @@ def choose_replay(
             passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) cannot be restored: {why_not}")
             continue
         found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(last_batches, snapshot))
-        # The report names the parent only for an output whose readers need it.
+        # The lookup of the parent reads the journal, and the price of a restore needs it only for such an output.
         if capabilities_of(left.manifest.sink.kind).read_once_by:
             linked = parent_of_restored(installation, state, left.query.query, snapshot, left.manifest.sink)
             found = msgspec.structs.replace(found, linked=bool(linked))
