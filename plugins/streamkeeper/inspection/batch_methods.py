@@ -29,7 +29,7 @@ from streamkeeper.inspection.batch_values import (
     Value,
     Writer,
 )
-from streamkeeper.sinks.kinds.known_kinds import columns_that_place
+from streamkeeper.sinks.kinds.known_kinds import columns_read_by_name
 
 if TYPE_CHECKING:
     from streamkeeper.inspection.batch_expressions import BatchExpressions
@@ -343,7 +343,7 @@ def _of_writer(walk: BatchExpressions, writer: Writer, name: str, node: ast.Call
         return writer
     walk.lose(*arguments)
     kept = writer.format if name == "save" else name
-    columns = columns_that_place(kept or "")
+    columns = columns_read_by_name(kept or "")
     if columns and writer.frame.whole:
         walk.texts.update(columns)
     elif kept != "noop":

@@ -64,9 +64,9 @@ def task_class_of(kind: str) -> str:
     return KINDS[kind].task_class if kind in KINDS else ""
 
 
-def columns_that_place(form: str) -> tuple[str, ...]:
-    """Return the columns by which Spark's own writer of a format decides where a row goes; empty if it decides by
-    none, or if no kind has the name of the format.
+def columns_read_by_name(form: str) -> tuple[str, ...]:
+    """Return the columns that Spark's own writer of a format reads by name, other than the content; empty if it reads
+    none.
     """
     return KINDS[form].format_columns if form in KINDS else ()
 

@@ -46,8 +46,8 @@ class SinkKind:
     task_class: str = ""
     """The class of the package ``jvm`` that the plan of a batch calls in Spark's tasks; empty if it calls none."""
     format_columns: tuple[str, ...] = ()
-    """The columns by which Spark's own writer of the format ``name`` decides where a row goes; empty if Spark has no
-    such writer.
+    """The columns that Spark's own writer of the format ``name`` reads by name, other than the content; empty if it
+    reads none.
     """
     judge: Callable[[ClientError], Judged | None] | None = None
     """Judges an error of the kind's client, and returns None for any other error; None for a kind without a client."""
