@@ -35,6 +35,7 @@ class Watch:
     def __init__(self, read: Callable[[], int | None]) -> None:
         self._read = read
         self._over = threading.Event()
+        self._failed: Exception | None = None
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
         self._began = time.monotonic()
         self._ended = self._began
@@ -50,6 +51,8 @@ class Watch:
         self._over.set()
         self._thread.join()
         self._ended = time.monotonic()
+        if self._failed is not None:
+            raise RuntimeError("the reader of the serving table failed") from self._failed
 
     @property
     def looks_per_s(self) -> float:
@@ -62,6 +65,9 @@ class Watch:
                 count = self._read()
             except NoSight:
                 continue
+            except Exception as error:
+                self._failed = error
+                return
             self.looks += 1
             if not self.sights or self.sights[-1].count != count:
                 self.sights.append(Sight(time.time(), count))

@@ -37,6 +37,11 @@ class DeltaReader:
         self._files: dict[str, list[Row] | None] = {}
         self._rows: list[Row] = []
 
+    @property
+    def commits(self) -> int:
+        """The number of commits that were read so far."""
+        return self._next
+
     def rows(self) -> list[Row]:
         """Return all rows of the newest commit; no row if there is no table."""
         with self._lock:
