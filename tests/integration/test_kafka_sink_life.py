@@ -65,7 +65,7 @@ def test_each_row_counts_once_after_a_kill_within_a_batch_and_a_handoff(
     def sent() -> int:
         return kafka.range_of(topic)[1]
 
-    # Each batch has six tasks, of which at most two run at a time, so that it is sent in at least three parts.
+    # Each batch has six tasks, which run one after the other, so that it is sent in six parts.
     for _ in range(2):
         house.add([("a", number) for number in range(300)])
     first = house.launch("first", params=params)
