@@ -236,3 +236,20 @@ def test_the_repeated_table_has_the_figures_of_its_raw_file() -> None:
     ratios = [half_up(side["check"]["cold"]["ratio"], 2) for side in sides]
     more = [half_up(median(side["check"]["further_s"][batches]), 2) for side in sides for batches in ("10", "1000")]
     assert [numbers(*row[1:]) for row in table("### Repeated on an idle machine")] == [alone, busy, ratios, more]
+
+
+def test_the_table_of_outputs_has_the_figures_of_its_raw_file() -> None:
+    """The table *Outputs* has a row for each sink and each writer of Spark that it is compared with: the rows per
+    second of both, in thousands, and their ratio.
+    """
+    found = raw("sinks")
+    assert (found["rows"], found["batches"], len(found["seconds"]["FileSink"])) == (1_000_000, 10, 3)
+    wanted = [
+        [sink, peer, half_up(found["rows_per_s"][sink] / 1000, 0), half_up(found["rows_per_s"][peer] / 1000, 0), ratio]
+        for sink, peers in found["ratio_to_spark"].items()
+        for peer, ratio in ((peer, half_up(ratio, 2)) for peer, ratio in peers.items())
+    ]
+    assert table("## Outputs") == wanted
+    before = raw("sinks-insert")["rows_per_s"]
+    told = [half_up(before[name] / 1000, 0) for name in ("TableSink", "JDBC")]
+    assert f"wrote {told[0]} thousand rows per second, and JDBC {told[1]} thousand" in PAGE.read_text()

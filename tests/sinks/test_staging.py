@@ -166,9 +166,7 @@ def test_a_connection_that_ends_within_a_partition_looks_like_a_database_that_is
         assert warehouse.rows(f"SELECT pg_terminate_backend(pid) {of_the_task}") == [(True,)]
         yield from ((f"d{number}", number, None) for number in range(CHUNK_ROWS))
 
-    with pytest.raises(
-        sa.exc.OperationalError, match="terminating connection|server closed"
-    ) as error:
+    with pytest.raises(sa.exc.OperationalError, match="terminating connection|server closed") as error:
         stage_partition(warehouse_plan(warehouse), ended())
     away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
     assert judge_database(replace(judged_by_text(error.value), error=error.value.orig)) == away

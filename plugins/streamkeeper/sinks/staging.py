@@ -222,7 +222,7 @@ def _without_marks(plan: StagingPlan, chunk: list[_Record]) -> list[_Record]:
 
 
 def _fill(connection: Connection, staged: Table, chunks: Iterable[list[_Record]]) -> None:
-    """Write the records to the staging table: with COPY in PostgreSQL, which takes half the time of INSERT.
+    """Write the records to the staging table: with COPY in PostgreSQL, which is faster than INSERT.
 
     One statement writes one chunk, whose rows have been computed before, so that a time limit for statements does not
     include the time that Spark takes for a partition.
