@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from chaos.ledger import read_delta_accounts
 from chaos.scenarios import Ask
@@ -24,16 +23,16 @@ class DeltaStage(SwitchStage):
         return self._without_accepted(read_delta_accounts(self.bed.input, self.output))
 
     def _watch(self) -> Watch:
-        return Watch(partial(_sum, self.output / "totals", DeltaReader(str(self.output / "totals"))))
+        return Watch(partial(_sum, DeltaReader(str(self.output / "totals"))))
 
     def _params_of(self, ask: Ask) -> dict[str, object]:
         return {**super()._params_of(ask), "tables": "delta"}
 
 
-def _sum(folder: Path, table: DeltaReader) -> int | None:
+def _sum(table: DeltaReader) -> int | None:
     """Return the sum of ``sales`` in the newest commit, read without Spark and without Streamkeeper; None if the table
     has no commit or lost one.
     """
-    if len(list(folder.glob("_delta_log/*.json"))) < max(table.commits, 1):
+    if table.is_missing:
         return None
     return sum(int(row["sales"]) for row in table.rows())

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from harness.delta_tables import DeltaReader
+from harness.delta_tables import DeltaReader, read_delta
 from harness.ledger import Account, Totals, compare_events, compare_totals, read_rows, totals_of
 from harness.outputs import read_event_ids, read_totals
 
@@ -35,7 +35,7 @@ def read_delta_accounts(input_: Path, output: Path) -> list[Account]:
             other.squares + row["squares"],
             row.get("largest"),
         )
-    copies = [row["event_id"] for row in DeltaReader(str(output / "copies")).rows()]
+    copies = [event for (event,) in read_delta(str(output / "copies"), ["event_id"])]
     return _accounts_of(input_, output, totals, copies)
 
 

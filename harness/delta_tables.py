@@ -38,9 +38,10 @@ class DeltaReader:
         self._rows: list[Row] = []
 
     @property
-    def commits(self) -> int:
-        """The number of commits that were read so far."""
-        return self._next
+    def is_missing(self) -> bool:
+        """Whether the table has no commit, or no longer has the newest one that was read."""
+        with self._lock:
+            return not self._tree.has(f"_delta_log/{max(self._next - 1, 0):020}.json")
 
     def rows(self) -> list[Row]:
         """Return all rows of the newest commit; no row if there is no table."""
