@@ -35,7 +35,7 @@ from streamkeeper.driver.preflight import (
     present_topics,
 )
 from streamkeeper.driver.queries import restore_confs
-from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query, rehearse_sink
+from streamkeeper.driver.warm_up import TIMEOUT_S, has_passed, rehearse_query, rehearse_sink
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.inspection.source_readers import describe_replaced
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
@@ -195,8 +195,9 @@ class _QueryLooks:
                 self._found.setdefault(Look.SOURCES, (observations.topic_created_again(again[0][0], text),))
         else:
             self._look(Look.SINK, self._owner)
-            # A query without a batch can miss no rehearsal, so one that is not wanted or is forbidden is not
-            # reported. If the owner of the output could not be read, the output does not answer: do not wait again.
+            # A query without a batch can miss no rehearsal, so one that is not requested or is forbidden is not
+            # reported. If the owner of the output could not be read, the output does not answer, and a rehearsal would
+            # only wait for it.
             if self._of.rehearse and Look.SINK not in self._not_looked and not self._is_fatal(*Look):
                 self._look(Look.REHEARSAL, self._rehearse_sink)
         return QueryEvidence(
@@ -307,8 +308,8 @@ class _QueryLooks:
     def _rehearse_sink(self) -> tuple[Finding, ...]:
         restore_confs(self._session, self._planned.confs)
         outcome, found = rehearse_sink(self._session, self._planned.query)
-        # An output that did not answer gives no finding, and a standby tries it again.
-        self._rehearsed = outcome if found or outcome.startswith("ok: ") else ""
+        # An output that did not answer gives no finding, and a standby retries it.
+        self._rehearsed = outcome if found or has_passed(outcome) else ""
         return found
 
     def _asks_the_state(self, deployed: Manifest) -> bool:

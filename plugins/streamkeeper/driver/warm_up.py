@@ -53,8 +53,13 @@ def warm_up(
             outcomes.append(rehearsed.get(name, "") or _warm_up(spark, query, live.get(name), f"{scratch}/{name}"))
         except Exception as error:
             outcomes.append(f"{describe_fault(error)} (query {name})")
-    failed = [sentence for sentence in outcomes if not sentence.startswith("ok: ")]
+    failed = [sentence for sentence in outcomes if not has_passed(sentence)]
     return "; ".join(failed or outcomes)
+
+
+def has_passed(outcome: str) -> bool:
+    """Whether the result of a rehearsal is ``ok: …``, and neither an error nor empty."""
+    return outcome.startswith("ok: ")
 
 
 def touch(spark: SparkSession, folder: str) -> None:
