@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 __all__ = ["TableSink", "TableWriter", "answer", "read_fences"]
 
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
-_NO_SCHEMA = "use the name alone, and name a schema of PostgreSQL in the url, with options=-csearch_path%3DSCHEMA"
+_NO_SCHEMA = "use the name without a schema; the url selects the schema, with options=-csearch_path%3DSCHEMA"
 
 
 @dataclass(frozen=True, slots=True)

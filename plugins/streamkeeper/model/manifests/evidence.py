@@ -61,8 +61,8 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rehearsal(self) -> str:
-        """The result of the rehearsal of the query, or of its sink if there is no batch to rerun, or why the rehearsal
-        was skipped; empty if nothing was rehearsed, or if the output of a new query did not answer.
+        """The result of the rehearsal of the query, or of its sink if the query has no batch to rerun, or why the
+        rehearsal was skipped; empty without a rehearsal, or if the output of a new query did not answer.
         """
         why = self.not_looked.get(Look.REHEARSAL, "")
         return f"not rehearsed: {why}" if why else self.rehearsed
