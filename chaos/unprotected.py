@@ -103,7 +103,7 @@ def without_death_proof() -> None:
 
 def with_stops() -> None:
     """Switch nothing off: add a failpoint to the writer of the ``totals`` table, between its gate and its database."""
-    from streamkeeper.sinks.table import TableWriter
+    from streamkeeper.sinks.table_writer import TableWriter
     from streamkeeper.system.crash_points import crash_point
 
     real = TableWriter.write
@@ -123,8 +123,8 @@ def without_table_fence() -> None:
     import msgspec
     import sqlalchemy as sa
 
-    from streamkeeper.sinks import table
-    from streamkeeper.sinks.table import TableWriter
+    from streamkeeper.sinks import table_writer
+    from streamkeeper.sinks.table_writer import TableWriter
 
     real_stage, real_update = TableWriter._stage, TableWriter._advance
 
@@ -149,7 +149,7 @@ def without_table_fence() -> None:
             self._context = mine
 
     replace_in(TableWriter, _stage=stage, _advance=advance)
-    replace_in(table, check_epoch=lambda *_arguments, **_named: None)
+    replace_in(table_writer, check_epoch=lambda *_arguments, **_named: None)
 
 
 def without_desired_state() -> None:

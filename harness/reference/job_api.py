@@ -31,8 +31,8 @@ def order_totals(spark, params):
 The job's file is `order_totals.py` in the directory that `STREAMKEEPER_JOBS` names. Helpers beside it may be imported.
 """
 _ORDER = (
-    *("streaming_job", "Param", "Query", "TableSink", "FileSink", "read_serving", "DeltaSink"),
-    *("KafkaSink", "newest_attempts", "ForeachBatch", "BatchContext"),
+    *("streaming_job", "Param", "Query", "TableSink", "AppendTableSink", "FileSink"),
+    *("read_serving", "DeltaSink", "KafkaSink", "newest_attempts", "ForeachBatch", "BatchContext"),
 )
 
 

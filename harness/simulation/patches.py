@@ -56,7 +56,7 @@ from streamkeeper.operations.jobs import downstream, input_access, journal_entri
 from streamkeeper.registry import driver_control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor, yarn_application
-from streamkeeper.sinks import file, table
+from streamkeeper.sinks import append_table, file, table
 from streamkeeper.sinks.kind_modules import module_of
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.snapshots import capture
@@ -332,6 +332,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     _place_files(put, stage)
     _place_input(put, stage)
     put(table, "read_fences", lambda place: read_fences(stage.world, place))
+    put(append_table, "read_fences", lambda _: [])
     put(kafka_topics, "reads_all_of", lambda *_: True)
     put(kafka_topics, "topic_ids", lambda *_, **__: stage.world.input.ask_ids())
     for module in (capture, downstream, fleet_look, input_files, journal_entries, publishing):

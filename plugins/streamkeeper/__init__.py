@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from streamkeeper.authoring.definition import Param, Query, streaming_job
+    from streamkeeper.sinks.append_table import AppendTableSink
     from streamkeeper.sinks.batch_headers import newest_attempts
     from streamkeeper.sinks.delta import DeltaSink
     from streamkeeper.sinks.file import FileSink, read_serving
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from streamkeeper.sinks.table import TableSink
 
 __all__ = [
+    "AppendTableSink",
     "BatchContext",
     "DeltaSink",
     "FileSink",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AppendTableSink": "streamkeeper.sinks.append_table",
     "BatchContext": "streamkeeper.sinks.foreach",
     "DeltaSink": "streamkeeper.sinks.delta",
     "FileSink": "streamkeeper.sinks.file",

@@ -92,14 +92,7 @@ class SinkContract:
         writer = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
             writer.write(place.batch(row), number)
-        question = OutputQuestion(
-            sink=place.sink.describe(),
-            owner="sales/totals",
-            version="v0001",
-            places=[place.where],
-            mask=lambda text: text,
-        )
-        told = ask_output(question)
+        told = ask_output(question_about(place.sink, where=place.where))
         assert opened(place, 2).last_batch() == told.batch == (1 if can.knows_batches else None)
         assert bool(told.unknown) is not can.knows_batches
 
@@ -235,7 +228,7 @@ class SinkContract:
             old.write(place.batch(row), number)
         new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 1), OutputSegment("v0002")))
         new.seed(1)
-        assert reconcile(place.sink.describe(), "v0001", 1).refusal == ""
+        assert reconcile(question_about(place.sink, where=place.where), 1).refusal == ""
         hidden = can.reconciles is Reconciliation.CUT_BACK
         assert place.rows() == [FIRST, SECOND, *([] if hidden else [LATE])]
         new.write(place.batch(LATE), 2)
@@ -250,6 +243,13 @@ def _versions(place: Place, *, pair: tuple[int, int] | None) -> ComparedVersions
         frame=place.batch(FIRST),
         newest_pair=lambda: pair,
         same_input=lambda old, new: (old, new) == pair,
+    )
+
+
+def question_about(sink: Sink, version: str = "v0001", *, where: str = "") -> OutputQuestion:
+    """Return the question about a version's batches in a sink's output. ``where``: the output's URL or directory."""
+    return OutputQuestion(
+        sink=sink.describe(), owner="sales/totals", version=version, places=[where], mask=lambda text: text
     )
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from streamkeeper.driver.driver_lifetime import main
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.sinks.file import FileWriter
-from streamkeeper.sinks.table import TableWriter
+from streamkeeper.sinks.table_writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

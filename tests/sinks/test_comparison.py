@@ -19,7 +19,7 @@ from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter
-from streamkeeper.sinks.table import TableWriter
+from streamkeeper.sinks.table_writer import TableWriter
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from streamkeeper.sinks.delta_record import DeltaRecord, read_record
 from streamkeeper.sinks.delta_session import DeltaSession
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.output_lookup import reconcile
-from tests.contracts.sink_contract import opened
+from tests.contracts.sink_contract import opened, question_about
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -193,7 +193,7 @@ def test_versions_without_input_pass_on_all_rows(place: Place) -> None:
     writer.write(place.batch(("b", 2)), 1)
     second = opened(place, 2, "v0002", serving=after(("v0001", 1), version="v0002"))
     second.seed(1)
-    assert reconcile(place.sink.describe(), "v0002", 1).refusal == ""
+    assert reconcile(question_about(place.sink, "v0002"), 1).refusal == ""
     third = opened(place, 3, "v0003", serving=after(("v0001", 1), ("v0002", 1), version="v0003"))
     third.seed(1)
     third.write(place.batch(("c", 3)), 2)
@@ -276,9 +276,9 @@ def test_a_table_that_others_changed_is_not_set_back(place: Place) -> None:
     for number in range(3):
         writer.write(place.batch((f"c{number}", number)), number)
     place.sql("OPTIMIZE {}")
-    assert reconcile(place.sink.describe(), "v0001", 1).refusal == ""
+    assert reconcile(question_about(place.sink, "v0001"), 1).refusal == ""
     place.sql("INSERT INTO {} VALUES ('guest', 7)")
-    assert "others changed rows of table" in reconcile(place.sink.describe(), "v0001", 1).refusal
+    assert "others changed rows of table" in reconcile(question_about(place.sink, "v0001"), 1).refusal
     with pytest.raises(OutputUnfit, match="others changed rows"):
         opened(place, 2, "v0002", serving=after(("v0001", 1), version="v0002"))
     assert ("guest", 7) in place.rows()
@@ -317,7 +317,7 @@ def test_the_record_outlives_the_commits_before_a_checkpoint(place: Place) -> No
     assert read_record(tree_at(str(place.path))) == whole
     assert whole is not None
     assert whole.batches == {"v0001": 10, "v0002": 10}
-    assert "does not contain batch 3" in reconcile(place.sink.describe(), "v0001", 3).refusal
+    assert "does not contain batch 3" in reconcile(question_about(place.sink, "v0001"), 3).refusal
 
 
 def test_an_older_copy_that_appears_bit_by_bit_stops_the_writer(place: Place, tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_a_table_behind_a_link_is_set_back(tmp_path: Path, delta_spark: SparkSes
     writer = opened(place, 1)
     for number in range(2):
         writer.write(place.batch(("a", number)), number)
-    assert reconcile(place.sink.describe(), "v0001", 0).refusal == ""
+    assert reconcile(question_about(place.sink, "v0001"), 0).refusal == ""
     opened(place, 2, "v0002", serving=after(("v0001", 0), version="v0002"))
     assert place.rows() == [("a", 0)]
 

@@ -25,7 +25,7 @@ from streamkeeper.sinks.contract import WriterRole
 from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.sinks.sink_log import listed_files
 from streamkeeper.stores.s3 import connect
-from tests.contracts.sink_contract import SCHEMA, opened
+from tests.contracts.sink_contract import SCHEMA, opened, question_about
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -214,10 +214,10 @@ def test_an_output_in_a_bucket_is_cut_back_to_an_older_batch(place: PlaceInBucke
     for number in range(12):
         old.write(place.batch((names[number % 5], number)), number)
     kept = [(names[number % 5], number) for number in range(11)]
-    assert reconcile(place.sink.describe(), "v0001", 10).refusal == ""
+    assert reconcile(question_about(place.sink, "v0001"), 10).refusal == ""
     # As Spark does after a hundred batches and ten minutes.
     tree_at(f"{place.where}/v0001/_spark_metadata").delete(map(str, range(9)))
-    assert "compacted at batch 9" in reconcile(place.sink.describe(), "v0001", 5).refusal
+    assert "compacted at batch 9" in reconcile(question_about(place.sink, "v0001"), 5).refusal
     new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 10), OutputSegment("v0002")))
     new.seed(0)
     assert place.rows() == sorted(kept)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.sinks import file_serving, table, versions_of_table
+from streamkeeper.sinks import file_serving, table_writer, versions_of_table
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.file_locations import is_internal
 from streamkeeper.sinks.foreach import ForeachBatch
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def test_without_the_column_check_an_output_under_a_staging_name_is_dropped(
     for each in (other, totals):
         each.raise_fence()
     write(other, 0)
-    monkeypatch.setattr(table, "find_staging_table", lambda _, name: versions_of_table.staged_name(name))
+    monkeypatch.setattr(table_writer, "find_staging_table", lambda _, name: versions_of_table.staged_name(name))
     write(totals, 0)
     assert warehouse.rows("SELECT count(*) FROM totals__staged") == [(0,)]
 

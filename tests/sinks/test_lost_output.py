@@ -19,7 +19,8 @@ from streamkeeper.sinks import databases, file
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, FileWriter, read_serving
 from streamkeeper.sinks.sink_log import SINK_LOG
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import PermanentError
-from streamkeeper.sinks import refused_values, table
+from streamkeeper.sinks import refused_values, table_writer
 from streamkeeper.sinks.table import TableSink
 from tests.sinks.warehouse import Warehouse
 
@@ -52,7 +52,7 @@ def test_without_the_mark_for_refused_values_two_invalid_keys_become_one_row(
     """Negative control: without the mark for refused values, the second of two different invalid keys overwrites the
     row of the first.
     """
-    monkeypatch.setattr(table, "mark_refused", unmarked)
+    monkeypatch.setattr(table_writer, "mark_refused", unmarked)
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
     writer.write(of_bytes(spark, b"caf\xe9", 1), 0)
@@ -112,7 +112,7 @@ def test_without_the_mark_for_refused_values_sqlite_stores_null_for_nan(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the mark for refused values, SQLite stores NULL instead of NaN."""
-    monkeypatch.setattr(table, "mark_refused", unmarked)
+    monkeypatch.setattr(table_writer, "mark_refused", unmarked)
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
     writer.write(of_numbers(spark, float("nan")), 0)

@@ -10,12 +10,14 @@ import pytest
 from streamkeeper.errors import Fenced
 from streamkeeper.model.manifests.sink_capabilities import Reconciliation
 from streamkeeper.model.records.output_segments import OutputSegment
+from streamkeeper.sinks.append_table import AppendTableSink
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.sinks.table import TableSink
+from tests.contracts.sink_contract import question_about
 from tests.sinks.test_file_versions import Output, eager_compaction
 from tests.sinks.warehouse import Warehouse
 
@@ -38,6 +40,7 @@ ORACLE = [("a", 4), ("b", 16), ("c", 8)]
     ("sink", "how"),
     [
         (TableSink("sqlite:////tmp/w.db", table="totals", key=["customer"]), Reconciliation.REPLAY),
+        (AppendTableSink("sqlite:////tmp/w.db", table="events"), Reconciliation.CUT_BACK),
         (FileSink("/tmp/out"), Reconciliation.CUT_BACK),
         (ForeachBatch(print), Reconciliation.REFUSE),
     ],
@@ -46,7 +49,7 @@ def test_the_description_of_a_sink_has_the_reconciliation_that_it_declares(sink:
     """A lookup through the sink's description, which operations use, returns the same kind of reconciliation as the
     declared capabilities.
     """
-    can, told = capabilities_of(sink.kind), reconcile(sink.describe(), "v0001", 2)
+    can, told = capabilities_of(sink.kind), reconcile(question_about(sink), 2)
     assert (can.reconciles, told.how) == (how, how)
     assert told.takes == can.takes_again
 
@@ -103,7 +106,7 @@ def test_files_are_cut_back_to_the_restored_batch_without_duplicate_rows(spark: 
     old writer is fenced.
     """
     output, first = written(spark, tmp_path, 5)
-    assert reconcile(FileSink(str(output.root)).describe(), "v0001", 2).refusal == ""
+    assert reconcile(question_about(FileSink(str(output.root)), "v0001"), 2).refusal == ""
     restored = output.writer("v0002", 2, OutputSegment("v0001", last=2), OutputSegment("v0002"))
     restored.seed(2)
     assert output.ids == ["e0", "e1", "e2"]
@@ -134,6 +137,6 @@ def test_files_that_cannot_be_cut_back_are_refused_before_anything_is_restored(
     refused before anything is restored.
     """
     output, _ = written(spark, tmp_path, 8)
-    sink = FileSink(str(output.root)).describe()
-    assert reconcile(sink, "v0001", 7).refusal == ""
-    assert "compacted at batch" in reconcile(sink, "v0001", 1).refusal
+    sink = FileSink(str(output.root))
+    assert reconcile(question_about(sink), 7).refusal == ""
+    assert "compacted at batch" in reconcile(question_about(sink), 1).refusal

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import Fenced, InvalidInput, OperationRefused, OutputLost, PermanentError, Unsupported
-from streamkeeper.sinks import staging, table
+from streamkeeper.sinks import staging, table_writer
 from streamkeeper.sinks.contract import SinkContext, WriterRole
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +101,7 @@ def test_writer_superseded_after_staging_writes_nothing(
     """A writer that is superseded between staging and its transaction is stopped by the transaction."""
     old, new = writer_of(database, 1), writer_of(database, 2)
     old.raise_fence()
-    monkeypatch.setattr(table, "crash_point", lambda name: new.raise_fence() if name == "sink.staged" else None)
+    monkeypatch.setattr(table_writer, "crash_point", lambda name: new.raise_fence() if name == "sink.staged" else None)
     with pytest.raises(Fenced):
         old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
     assert rows(database) == []
@@ -128,7 +129,7 @@ def test_an_older_copy_that_appears_during_staging_is_a_lost_output(
     writer.raise_fence()
     for batch in (0, 1):
         writer.write(spark.createDataFrame([(f"k{batch}", batch)], SCHEMA), batch)
-    monkeypatch.setattr(table, "crash_point", lambda name: put_back(database) if name == "sink.staged" else None)
+    monkeypatch.setattr(table_writer, "crash_point", lambda name: put_back(database) if name == "sink.staged" else None)
     with pytest.raises(OutputLost, match="this process has seen batch 1 of v0001 in the output, but now finds only"):
         writer.write(spark.createDataFrame([("k2", 2)], SCHEMA), 2)
     assert rows(database) == [("k0", 0)]
@@ -148,7 +149,7 @@ def test_a_copy_that_appears_during_first_batch_staging_is_a_loss(
             with sqlite3.connect(database) as connection:
                 connection.execute("UPDATE streamkeeper_outputs SET version = 'v0001', batch_id = 3")
 
-    monkeypatch.setattr(table, "crash_point", copy_comes)
+    monkeypatch.setattr(table_writer, "crash_point", copy_comes)
     with pytest.raises(OutputLost, match="the record of v0001 changed while batch 7 was staged"):
         writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 7)
     assert rows(database) == []
@@ -173,7 +174,9 @@ def test_the_epoch_alone_keeps_a_superseded_writer_out(
     """The conditional update of the epoch alone stops a superseded writer whose rows are staged."""
     old = writer_of(database, 1)
     old.raise_fence()
-    monkeypatch.setattr(table, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None)
+    monkeypatch.setattr(
+        table_writer, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None
+    )
     with pytest.raises(Fenced):
         old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
     assert rows(database) == []
@@ -185,7 +188,9 @@ def test_without_the_fence_a_superseded_writer_does_write(
     """Negative control: without the condition on the epoch, a superseded writer changes the table."""
     old = writer_of(database, 1)
     old.raise_fence()
-    monkeypatch.setattr(table, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None)
+    monkeypatch.setattr(
+        table_writer, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None
+    )
     monkeypatch.setattr(TableWriter, "_advance", lambda *_: True)
     old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
     assert rows(database) == [("a", 99)]

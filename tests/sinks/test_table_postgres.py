@@ -14,9 +14,10 @@ import pytest
 
 from harness.postgres_server import new_database
 from streamkeeper.errors import Fenced
-from streamkeeper.sinks import table
+from streamkeeper.sinks import table_writer
 from streamkeeper.sinks.contract import SinkContext
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +115,7 @@ def test_a_writer_that_waits_for_its_successors_commit_writes_nothing(
     old.raise_fence()
     old.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
     hold = {"sink.staged": lambda: raising.append(supersede_slowly(database))}
-    monkeypatch.setattr(table, "crash_point", lambda name: hold.get(name, lambda: None)())
+    monkeypatch.setattr(table_writer, "crash_point", lambda name: hold.get(name, lambda: None)())
     with pytest.raises(Fenced, match="superseded by epoch 2"):
         old.write(spark.createDataFrame([("a", 99)], SCHEMA), 1)
     raising[0].join()
@@ -128,7 +129,7 @@ def test_without_the_fence_that_writer_does_write(
     old, raising = writer_of(1), []
     old.raise_fence()
     hold = {"sink.staged": lambda: raising.append(supersede_slowly(database))}
-    monkeypatch.setattr(table, "crash_point", lambda name: hold.get(name, lambda: None)())
+    monkeypatch.setattr(table_writer, "crash_point", lambda name: hold.get(name, lambda: None)())
     monkeypatch.setattr(TableWriter, "_advance", lambda *_: True)
     old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
     raising[0].join()

@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from streamkeeper.sinks.contract import SinkContext
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,10 @@ import pytest
 
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.records.output_segments import OutputSegment
-from streamkeeper.sinks import table
+from streamkeeper.sinks import table_writer
 from streamkeeper.sinks.contract import SinkContext, WriterRole
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -279,7 +280,9 @@ def test_a_swap_that_is_killed_before_its_commit_changes_nothing(
 def freeze(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
     """Run ``meanwhile`` once, while a writer is between staging and its transaction."""
     left = [meanwhile]
-    monkeypatch.setattr(table, "crash_point", lambda name: left.pop()() if name == "sink.staged" and left else None)
+    monkeypatch.setattr(
+        table_writer, "crash_point", lambda name: left.pop()() if name == "sink.staged" and left else None
+    )
 
 
 def test_a_writer_of_the_old_version_is_fenced_after_the_cutover(

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import SinkContext, WriterRole
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 
 
 class Warehouse:

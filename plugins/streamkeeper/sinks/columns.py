@@ -233,7 +233,9 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
     ]
     old_key = sorted(inspector.get_pk_constraint(table.name)["constrained_columns"])
     new_key = sorted(column.name for column in table.primary_key)
-    if old_key != new_key:
+    if old_key and not new_key:
+        differences.append(f"it has the key ({', '.join(old_key)}), but the rows of this output have no key")
+    elif old_key != new_key:
         differences.append(f"its key is ({', '.join(old_key)}), but the query's key is ({', '.join(new_key)})")
     return differences + find_merging_collations(connection, table)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy import ColumnElement, Connection, Table
 
-__all__ = ["OutputComparison", "compare_frames", "compare_tables"]
+__all__ = ["OutputComparison", "compare_frames", "compare_rows_of_tables", "compare_tables"]
 
 SAMPLED = 10
 
@@ -70,6 +70,67 @@ def compare_tables(
         columns=_count_columns(connection, pairs, (old, new), others),
         sample=_sample_tables(connection, (old, new), (pairs, shown[0], only_old, only_new), (key, shown[1])),
     )
+
+
+def compare_rows_of_tables(
+    connection: Connection,
+    old_name: str,
+    new_name: str,
+    *,
+    may_differ: Collection[str] = (),
+    ignored: Collection[str] = (),
+) -> OutputComparison:
+    """Compare the rows of two tables without a key as multisets, in the snapshot that the connection's transaction
+    sees. The result is that of ``compare_frames``; a row of its ``sample`` is named by its values.
+
+    ``may_differ``: columns that are not compared, and are named in the result. ``ignored``: further columns that are
+    not compared.
+    """
+    import sqlalchemy as sa
+
+    inspector = sa.inspect(connection)
+    missing = [name for name in (old_name, new_name) if not inspector.has_table(name)]
+    if missing:
+        return OutputComparison(comparable=False, why=f"there is no table {', '.join(missing)} yet")
+    old, new = (sa.Table(name, sa.MetaData(), autoload_with=connection) for name in (old_name, new_name))
+    was, now = (_types(connection, table) for table in (old, new))
+    both = [name for name, kind in now.items() if was.get(name) == kind and name not in ignored]
+    common = [name for name in both if name not in may_differ]
+    sizes = OutputComparison(
+        old_rows=_count(connection, old),
+        new_rows=_count(connection, new),
+        allowed=tuple(name for name in both if name in may_differ),
+    )
+    if not common:
+        why = "every column that they have in common may differ" if both else "they have no column in common"
+        return structs.replace(sizes, comparable=False, why=f"{why}, by name and type")
+    counted = _count_rows(old, new, common)
+    before, after = counted.c._sk_old, counted.c._sk_new
+    more = sa.case((before > after, before - after), else_=0), sa.case((after > before, after - before), else_=0)
+    only_old, only_new = connection.execute(sa.select(*(sa.func.coalesce(sa.func.sum(each), 0) for each in more))).one()
+    found = connection.execute(sa.select(counted).where(before != after).limit(SAMPLED))
+    return structs.replace(
+        sizes,
+        only_old=int(only_old),
+        only_new=int(only_new),
+        uncompared=_left_out(was, now, {*may_differ, *ignored}),
+        sample=tuple((named_row(common, row), "", str(row[-2]), str(row[-1])) for row in found),
+    )
+
+
+def _count_rows(old: Table, new: Table, columns: list[str]) -> Any:
+    """Return each different row of two tables with the number of its occurrences in both."""
+    import sqlalchemy as sa
+
+    sides = [
+        sa.select(*(table.c[name] for name in columns), sa.literal(a).label("_sk_a"), sa.literal(b).label("_sk_b"))
+        for table, a, b in ((old, 1, 0), (new, 0, 1))
+    ]
+    rows = sa.union_all(*sides).subquery()
+    groups = [rows.c[name] for name in columns]
+    counts = sa.func.sum(rows.c._sk_a).label("_sk_old"), sa.func.sum(rows.c._sk_b).label("_sk_new")
+    shown = [_shown(column).label(column.name) for column in groups]
+    return sa.select(*shown, *counts).group_by(*groups).subquery()
 
 
 def compare_frames(
@@ -214,4 +275,5 @@ def _types(connection: Connection, table: Table) -> dict[str, str]:
 
 
 def _key_text(connection: Connection, table: Table) -> str:
-    return ", ".join(sorted(f"{column.name} {_type(connection, column)}" for column in table.primary_key))
+    names = sorted(f"{column.name} {_type(connection, column)}" for column in table.primary_key)
+    return ", ".join(names) or "none"

@@ -12,7 +12,6 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.locations import storage_location
-from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
@@ -59,12 +58,12 @@ def _as_output_record(path: str, where: str, found: DeltaRecord | None) -> Outpu
     return OutputRecord(epoch=found.writer.epoch, last={**beside, **found.batches}, every_version=True)
 
 
-def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
-    """Return why the table cannot be set back to ``version``'s batches up to ``batch``; empty if it can."""
+def refuse_cut(question: OutputQuestion, batch: int) -> str:
+    """Return why the table cannot be set back to the version's batches up to ``batch``; empty if it can."""
     try:
-        found = look_back(sink.output, version, batch)
+        found = look_back(question.directory, question.version, batch)
     except (OSError, StreamkeeperError) as error:
-        return f"{sink.output} cannot be read: {_reason(error)}"
+        return f"{question.sink.output} cannot be read: {_reason(error)}"
     return found.why
 
 

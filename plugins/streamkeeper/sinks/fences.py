@@ -27,5 +27,5 @@ def read_fences(place: str) -> list[Fence]:
         except NotFound as error:
             missing.append(error)
     if not found and missing:
-        raise NotFound("; ".join(error.message for error in missing), hint=missing[0].hint)
+        raise NotFound("; ".join(dict.fromkeys(error.message for error in missing)), hint=missing[0].hint)
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
-from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
@@ -45,16 +44,16 @@ def read_file_record(root: str, *, shadow: str = "") -> OutputRecord:
     )
 
 
-def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
-    """Return why readers cannot be limited to ``version``'s batches up to ``batch``; empty if they can. They cannot if
+def refuse_cut(question: OutputQuestion, batch: int) -> str:
+    """Return why readers cannot be limited to the version's batches up to ``batch``; empty if they can. They cannot if
     Spark's sink log no longer separates these batches from later ones.
     """
     try:
-        listed_files(f"{sink.output}/{version}", last=batch)
+        listed_files(f"{question.directory}/{question.version}", last=batch)
     except InvalidInput as error:
         return error.message
     except (OSError, StoreUnavailable) as error:
-        return f"{sink.output} cannot be read: {_reason(error)}"
+        return f"{question.sink.output} cannot be read: {_reason(error)}"
     return ""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Protocol, cast
 
-from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.kinds.known_kinds import KINDS
@@ -24,9 +23,9 @@ class KindModule(Protocol):
         is reported as unknown. Raises no error, and changes nothing.
         """
 
-    def refuse_cut(self, sink: SinkDescription, version: str, batch: int) -> str:
-        """``CUT_BACK``: return why readers cannot be limited to a version's batches up to ``batch``; empty if they
-        can.
+    def refuse_cut(self, question: OutputQuestion, batch: int) -> str:
+        """``CUT_BACK``: return why readers cannot be limited to the batches of the question's version up to ``batch``;
+        empty if they can.
         """
 
     def read_fences(self, place: str) -> list[Fence]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.manifests.sink_capabilities import Reconciliation
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.kind_modules import module_of
@@ -43,13 +42,15 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str = ""
 
 
-def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
-    """Return how an output would handle a restore to ``batch`` of ``version``; changes nothing.
+def reconcile(question: OutputQuestion, batch: int) -> Reconciled:
+    """Return how an output would handle a restore to ``batch`` of the question's version; changes nothing.
 
-    In a table, replayed rows replace the rows with the same key. For files, Spark's sink log must still separate the
-    batches up to ``batch`` from later ones. For a function, only its author knows how it handles replayed batches.
+    In a table with a key, replayed rows replace the rows with the same key. For files, Spark's sink log must still
+    separate the batches up to ``batch`` from later ones. For a function, only its author knows how it handles replayed
+    batches.
     """
-    can = capabilities_of(sink.kind)
+    kind = question.sink.kind
+    can = capabilities_of(kind)
     cut_back = can.reconciles is Reconciliation.CUT_BACK
-    refusal = module_of(sink.kind).refuse_cut(sink, version, batch) if cut_back else ""
+    refusal = module_of(kind).refuse_cut(question, batch) if cut_back else ""
     return Reconciled(how=can.reconciles, takes=can.takes_again, refusal=refusal)

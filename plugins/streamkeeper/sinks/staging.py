@@ -27,6 +27,8 @@ _Record: TypeAlias = tuple[Any, ...]
 
 CHUNK_ROWS = 5000
 OUTPUTS = "streamkeeper_outputs"
+VERSION_COLUMN, BATCH_COLUMN = "_sk_version", "_sk_batch"
+"""The columns of a table without a key that name the checkpoint version and the batch that wrote a row."""
 
 
 class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +48,19 @@ class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the table is written in shadow; the table's record is deleted when it becomes current or is discarded."""
 
 
-def outputs_table(metadata: MetaData) -> Table:
+def outputs_table(metadata: MetaData, *, numbered: bool = False) -> Table:
     """Return the table with one row per output: owner, newest epoch, last batch with its checkpoint version,
     installation.
 
     A table that was created before installations had ids lacks the column ``installation`` until a writer raises a
     fence in the table.
+
+    ``numbered``: whether the table has the column ``segments``, which only tables without a key need. The first writer
+    of such a table adds it.
     """
     import sqlalchemy as sa
+
+    segments: list[Any] = [sa.Column("segments", sa.Text())] if numbered else []
 
     return sa.Table(
         OUTPUTS,
@@ -64,11 +71,18 @@ def outputs_table(metadata: MetaData) -> Table:
         sa.Column("version", sa.Text()),
         sa.Column("batch_id", sa.BigInteger()),
         sa.Column("installation", sa.Text()),
+        *segments,
     )
 
 
 def data_table(
-    metadata: MetaData, name: str, columns: Iterable[TableColumn], key: Iterable[str], dialect: str
+    metadata: MetaData,
+    name: str,
+    columns: Iterable[TableColumn],
+    key: Iterable[str],
+    dialect: str,
+    *,
+    numbered: bool = False,
 ) -> Table:
     """Return the output table; its key columns are NOT NULL.
 
@@ -77,10 +91,15 @@ def data_table(
     ``columns``: its columns.
     ``key``: the key columns.
     ``dialect``: the database's dialect.
+    ``numbered``: whether each row names the version and the batch that wrote it.
     """
     import sqlalchemy as sa
 
     fixed = set(key)
+    place: list[Any] = [
+        sa.Column(VERSION_COLUMN, sa.Text(), nullable=False),
+        sa.Column(BATCH_COLUMN, sa.BigInteger(), nullable=False),
+    ]
     return sa.Table(
         name,
         metadata,
@@ -90,6 +109,7 @@ def data_table(
             )
             for column in columns
         ),
+        *(place if numbered else []),
     )
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from streamkeeper.errors import NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.model.records.lost_store import Fence
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.databases import identity, may_be_there, open_engine, parse_url, server_of
 from streamkeeper.sinks.staging import outputs_table
 from streamkeeper.sinks.table_record import read_table_record
+from streamkeeper.sinks.table_segments import read_segments
 
 _OF_A_VERSION = re.compile(r"(.+)__(v\d{4,})")
 
@@ -49,6 +51,8 @@ def answer(question: OutputQuestion) -> OutputAnswer:
         return OutputAnswer(record=record)
     if row.owner != question.owner:
         return OutputAnswer(unknown=f"table {table} is written by {row.owner}")
+    if record.every_version:
+        return OutputAnswer(batch=record.last.get(question.version), record=record)
     if row.version != question.version:
         unknown = f"checkpoint version {row.version} has written to table {table} since"
         return OutputAnswer(unknown=unknown, record=record)
@@ -75,8 +79,11 @@ def _url_of(database: str, question: OutputQuestion) -> str:
     return database if database.startswith("sqlite:") else ""
 
 
-def read_fences(place: str) -> list[Fence]:
-    """Return the fence of each current table of a database; see ``fences.read_fences``."""
+def read_fences_of(place: str, *, numbered: bool) -> list[Fence]:
+    """Return the fence of each current table of a database; see ``fences.read_fences``.
+
+    ``numbered``: only of tables without a key; otherwise only of tables with a key.
+    """
     import sqlalchemy as sa
 
     url = parse_url(place)
@@ -84,13 +91,13 @@ def read_fences(place: str) -> list[Fence]:
     if place.startswith("sqlite") and not (url.database and Path(url.database).is_file()):
         raise NotFound(f"{database} does not exist", hint="name the database that the job's tables are in")
     engine = open_engine(place, pooled=False, reading=True)
-    outputs = outputs_table(sa.MetaData())
+    outputs = outputs_table(sa.MetaData(), numbered=True)
     try:
         with engine.connect() as connection:
             found = sa.inspect(connection)
             if not found.has_table(outputs.name):
-                raise NotFound(f"{database} has no table {outputs.name}: no TableSink has written there")
-            # Older writers created the table without the installation's column.
+                raise NotFound(f"{database} has no table {outputs.name}: no job has written a table there")
+            # Older writers created the table without some of the columns.
             there = {described["name"] for described in found.get_columns(outputs.name)}
             known = [column for column in outputs.columns if column.name in there]
             rows = [dict(row._mapping) for row in connection.execute(sa.select(*known))]
@@ -99,11 +106,13 @@ def read_fences(place: str) -> list[Fence]:
         raise StoreUnavailable(f"{database} does not answer: {type(error).__name__}") from None
     finally:
         engine.dispose()
-    return _fences(database, server_of(url), rows)
+    return _fences(database, server_of(url), rows, numbered=numbered)
 
 
-def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[Fence]:
-    """Return one fence for each current table. The fence also covers the tables of the output's other versions."""
+def _fences(database: str, server: str, rows: list[dict[str, object]], *, numbered: bool) -> list[Fence]:
+    """Return one fence for each current table of a kind. The fence also covers the tables of the output's other
+    versions.
+    """
     by_name = {str(row["output"]): row for row in rows}
     beside: dict[str, list[tuple[str, dict[str, object]]]] = {name: [] for name in by_name}
     for name, row in by_name.items():
@@ -114,6 +123,9 @@ def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[F
     fences = []
     for name, others in beside.items():
         row = by_name[name]
+        if (row.get("segments") is not None) is not numbered:
+            continue
+        earlier = read_segments(row.get("segments"))
         version, batch, epoch = row["version"], row["batch_id"], row["epoch"]
         assert isinstance(epoch, int)
         epochs = [claim["epoch"] for _, claim in others]
@@ -125,7 +137,16 @@ def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[F
                 claimed=epoch,
                 version=str(version or ""),
                 batch=batch if isinstance(batch, int) else None,
-                versions=tuple(sorted({*(claim for claim, _ in others), *([str(version)] if version else [])})),
+                serving=(*earlier, OutputSegment(str(version))) if earlier and version else (),
+                versions=tuple(
+                    sorted(
+                        {
+                            *(claim for claim, _ in others),
+                            *(segment.version for segment in earlier),
+                            *([str(version)] if version else []),
+                        }
+                    )
+                ),
                 installation=str(row.get("installation") or ""),
                 server=server,
             )

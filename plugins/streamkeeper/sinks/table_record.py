@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.protocol.output_history import OutputRecord
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.databases import may_be_there, open_engine, parse_url
 from streamkeeper.sinks.staging import outputs_table
-from streamkeeper.sinks.versions_of_table import check_outputs_table, find_staging_table, version_in_name
+from streamkeeper.sinks.table_dependents import quoted
+from streamkeeper.sinks.table_of_outputs import check_outputs_table, known_outputs
+from streamkeeper.sinks.table_segments import earlier_segments, is_numbered
+from streamkeeper.sinks.versions_of_table import find_staging_table, version_in_name
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -41,24 +45,66 @@ def read_table_record(engine: Engine, url: str, table: str, *, name: str = "") -
 def _read(connection: Connection, table: str, name: str) -> OutputRecord:
     import sqlalchemy as sa
 
-    outputs, inspector = outputs_table(sa.MetaData()), sa.inspect(connection)
+    outputs, inspector = known_outputs(connection, outputs_table(sa.MetaData())), sa.inspect(connection)
     if not inspector.has_table(outputs.name):
         return OutputRecord(gone=f"the database has no table {outputs.name}")
-    columns = (outputs.c.output, outputs.c.epoch, outputs.c.version, outputs.c.batch_id)
+    # A table that an older release created lacks the column ``installation``.
+    columns = [column for column in outputs.columns if column.name != "installation"]
     rows = {row.output: row for row in connection.execute(sa.select(*columns))}
-    last = {
-        version: other.batch_id
-        for other in rows.values()
-        if (version := version_in_name(table, other.output)) and other.version and inspector.has_table(other.output)
-    }
+    last: dict[str, int] = {}
+    for other in rows.values():
+        if (version := version_in_name(table, other.output)) and other.version and inspector.has_table(other.output):
+            last |= _ends(earlier_segments(other)) | {version: other.batch_id}
     row = rows.get(name)
     if row is None:
         return OutputRecord(gone=f"{outputs.name} has no row for table {name}", last=last)
     if row.version is not None and not inspector.has_table(name):
         return OutputRecord(gone=f"table {name} is missing", epoch=row.epoch, last=last)
+    last |= _ends(earlier_segments(row))
     if row.version is not None and row.batch_id is not None:
         last[row.version] = row.batch_id
-    return OutputRecord(epoch=row.epoch, last=last)
+    return OutputRecord(epoch=row.epoch, last=last, every_version=is_numbered(row))
+
+
+def _ends(segments: list[OutputSegment]) -> dict[str, int]:
+    return {segment.version: segment.last for segment in segments if segment.last is not None}
+
+
+def refuse_foreign_rows(connection: Connection, table: str) -> None:
+    """Raise InvalidInput if a table has rows."""
+    import sqlalchemy as sa
+
+    if not sa.inspect(connection).has_table(table):
+        return
+    if connection.execute(sa.text(f"SELECT 1 FROM {quoted(connection, table)} LIMIT 1")).first() is not None:
+        raise InvalidInput(
+            f"table {table} has rows that Streamkeeper did not write, and a restore could delete them",
+            hint="write to another table, or move these rows to one",
+        )
+
+
+def find_foreign_rows(url: str, table: str) -> str | None:
+    """Return a sentence if a table has rows, but no writer has claimed it; None otherwise, or if the database does not
+    answer. The writer repeats this check when it raises the fence.
+    """
+    import sqlalchemy as sa
+
+    if not may_be_there(url):
+        return None
+    engine, outputs = open_engine(url, pooled=False, reading=True), outputs_table(sa.MetaData())
+    try:
+        with engine.connect() as connection:
+            claimed = sa.select(outputs.c.version).where(outputs.c.output == table)
+            if sa.inspect(connection).has_table(outputs.name) and connection.execute(claimed).scalar() is not None:
+                return None
+            refuse_foreign_rows(connection, table)
+    except InvalidInput as error:
+        return error.message
+    except sa.exc.SQLAlchemyError:
+        return None
+    finally:
+        engine.dispose()
+    return None
 
 
 def find_foreign_table(url: str, table: str) -> str | None:

@@ -18,17 +18,14 @@ from streamkeeper.errors import Fenced, InvalidInput, OutputLost
 from streamkeeper.sinks.contract import OutputClaim, WriterRole, check_installation, refuse_older_copy
 from streamkeeper.sinks.staging import check_epoch
 from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
+from streamkeeper.sinks.table_segments import earlier_segments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, Row, Table
 
     from streamkeeper.sinks.contract import SinkContext
-
-_LONGEST_NAME = 63
-"""Largest length of a name. PostgreSQL truncates longer names, and reports that only in a notice."""
-
 
 _RESERVED = re.compile(r"streamkeeper_.*|.*__staged|.*__v\d{4,}")
 _STAGING_KEY = {"_sk_token", "_sk_part", "_sk_row"}
@@ -75,32 +72,6 @@ def find_staging_table(connection: Connection, table: str) -> str | None:
     return name
 
 
-def check_outputs_table(connection: Connection, outputs: Table) -> None:
-    """Raise InvalidInput when the table of outputs exists and is not Streamkeeper's."""
-    import sqlalchemy as sa
-
-    inspector = sa.inspect(connection)
-    if not inspector.has_table(outputs.name):
-        return
-    there = {column["name"] for column in inspector.get_columns(outputs.name)}
-    if not {"output", "owner", "epoch", "version", "batch_id"} <= there:
-        raise InvalidInput(
-            f"table {outputs.name} exists and Streamkeeper did not create it, but Streamkeeper needs this name to"
-            " record outputs",
-            hint="rename that table, or write to another database or schema",
-        )
-
-
-def check_shadow_name(table: str, version: str) -> None:
-    """Raise InvalidInput when PostgreSQL would truncate the names of the shadow's tables."""
-    longest = staged_name(version_table(table, version))
-    if len(longest) > _LONGEST_NAME:
-        raise InvalidInput(
-            f"table {table} cannot be rebuilt in shadow: the name {longest} has more than {_LONGEST_NAME} characters",
-            hint=f"use a table name of at most {_LONGEST_NAME - (len(longest) - len(table))} characters",
-        )
-
-
 def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | None:
     """Return an output's row, or None if it has no row. The row is locked against changes by other transactions until
     this transaction ends.
@@ -126,15 +97,6 @@ def read_claim(connection: Connection, outputs: Table, table: str, owner: str, i
         mine &= outputs.c.installation.is_(None) | outputs.c.installation.in_(["", installation])
     row = connection.execute(sa.select(outputs.c.epoch, outputs.c.version).where(mine)).one_or_none()
     return OutputClaim(epoch=row.epoch, version=row.version or "") if row is not None else None
-
-
-def add_missing_column(connection: Connection, outputs: Table) -> None:
-    """Add the column ``installation`` to a table of outputs that lacks it. Older writers ignore this column."""
-    import sqlalchemy as sa
-
-    there = {column["name"] for column in sa.inspect(connection).get_columns(outputs.name)}
-    if "installation" not in there:
-        connection.execute(sa.text(f"ALTER TABLE {quoted(connection, outputs.name)} ADD COLUMN installation TEXT"))
 
 
 def move_epoch(
@@ -168,7 +130,14 @@ def move_epoch(
 
 
 def claim_batch(
-    connection: Connection, outputs: Table, table: str, context: SinkContext, batch_id: int, *, held: int | None
+    connection: Connection,
+    outputs: Table,
+    table: str,
+    context: SinkContext,
+    batch_id: int,
+    *,
+    held: int | None,
+    earlier: Mapping[str, Any] = {},
 ) -> bool:
     """Claim a batch's number under the writer's epoch; return False if the batch is already written.
 
@@ -181,6 +150,7 @@ def claim_batch(
     ``context``: the writer.
     ``batch_id``: the number of the batch.
     ``held``: the newest batch of the writer's version when the write started; None without one.
+    ``earlier``: further columns of the output's row to set, by name.
     """
     import sqlalchemy as sa
 
@@ -189,7 +159,7 @@ def claim_batch(
     if held is None:
         same = outputs.c.version.is_distinct_from(context.version) | outputs.c.batch_id.is_(None)
     mine = sa.update(outputs).where(outputs.c.output == table, outputs.c.epoch == context.epoch, same)
-    if connection.execute(mine.values(batch_id=batch_id, version=context.version)).rowcount == 1:
+    if connection.execute(mine.values(batch_id=batch_id, version=context.version, **earlier)).rowcount == 1:
         return True
     check_epoch(connection, outputs, table, context.epoch, in_shadow=context.role is WriterRole.SHADOW)
     wanted = sa.select(outputs.c.batch_id).where(outputs.c.output == table, own)
@@ -272,7 +242,7 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
     retained = _retire(connection, outputs, table, serving, newer_than=coming.epoch)
     if swaps:
         rename_table(connection, name, table)
-    place = {"version": coming.version, "batch_id": coming.batch_id}
+    place = {"version": coming.version, "batch_id": coming.batch_id, **_segments(coming)}
     connection.execute(sa.update(outputs).where(outputs.c.output == table).values(**place))
     drop_version(connection, outputs, name)
     drop_staging_table(connection, table)
@@ -280,6 +250,22 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
         if other != retained:
             drop_version(connection, outputs, other)
     return True
+
+
+def put_aside(connection: Connection, outputs: Table, table: str) -> None:
+    """Keep the current table for a rollback, and record that the output has no batch. The next batch creates the table.
+
+    ``connection``: the open transaction. ``outputs``: the table of outputs. ``table``: the output's table.
+    """
+    import sqlalchemy as sa
+
+    serving = read_row(connection, outputs, table)
+    assert serving is not None, "the fence creates the output's row"
+    refuse_dependents(connection, table)
+    _retire(connection, outputs, table, serving, newer_than=serving.epoch)
+    drop_staging_table(connection, table)
+    place = {"version": None, "batch_id": None, "segments": "[]"}
+    connection.execute(sa.update(outputs).where(outputs.c.output == table).values(**place))
 
 
 def drop_version(connection: Connection, outputs: Table, name: str) -> None:
@@ -319,13 +305,20 @@ def _find_coming(
     ``connection``: the open transaction. ``outputs``: the table of outputs. ``table``: the output's table. ``serving``:
     its row. ``lineage``: as in ``swap_in``.
     """
+    others = _other_versions(connection, outputs, table, serving.owner)
     for version in lineage:
-        if serving.version == version:
+        if version == serving.version or version in _earlier(serving):
             return None
-        row = read_row(connection, outputs, version_table(table, version))
-        if row is not None and row.owner == serving.owner:
-            return row
+        own = version_table(table, version)
+        for name in dict.fromkeys([own, *others]):
+            row = read_row(connection, outputs, name)
+            if row is not None and row.owner == serving.owner and (name == own or version in _earlier(row)):
+                return row
     return None
+
+
+def _earlier(row: Row[Any]) -> set[str]:
+    return {segment.version for segment in earlier_segments(row)}
 
 
 def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any], *, newer_than: int) -> str:
@@ -364,9 +357,14 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
             version=serving.version,
             batch_id=serving.batch_id,
             installation=serving.installation,
+            **_segments(serving),
         )
     )
     return retained
+
+
+def _segments(row: Row[Any]) -> dict[str, str | None]:
+    return {"segments": row.segments} if "segments" in row._mapping else {}
 
 
 def _other_versions(connection: Connection, outputs: Table, table: str, owner: str) -> list[str]:

@@ -29,7 +29,8 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.sink_log import continue_log
-from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.sinks.table_writer import TableWriter
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.snapshots.series import files_below

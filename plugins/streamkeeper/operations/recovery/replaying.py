@@ -24,8 +24,8 @@ from streamkeeper.operations.jobs.missing_input import (
     positions_since,
 )
 from streamkeeper.operations.jobs.old_input import GoesBack, told_old_input
+from streamkeeper.operations.jobs.outputs import why_not_cut_back
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
-from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.verify import verify
 
@@ -73,7 +73,7 @@ def choose_replay(
         verified = catalogue.is_verified(number)
         if newest is not None and not verified:
             continue
-        if why_not := _why_not(catalogue, snapshot, left, last_batches):
+        if why_not := _why_not(installation, state, catalogue, snapshot, left, last_batches):
             passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) cannot be restored: {why_not}")
             continue
         found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(last_batches, snapshot))
@@ -113,7 +113,14 @@ def _none(named: str, passed: list[str]) -> str:
     return f"there is no snapshot {named}" if named else "there is no snapshot of the query"
 
 
-def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, versions: Collection[str]) -> str:
+def _why_not(
+    installation: Installation,
+    state: JobState,
+    catalogue: Catalogue,
+    snapshot: Snapshot,
+    left: Left,
+    versions: Collection[str],
+) -> str:
     """Return why a snapshot cannot be restored or its output cannot be continued; empty if both are possible."""
     if snapshot.version not in versions:
         return f"the output does not continue the output of {snapshot.version or 'another checkpoint'}"
@@ -121,7 +128,12 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, versions: Col
     if query.input_gone and (snapshot.version, snapshot.open_batch) == (query.version, query.open_batch):
         take = f"run `streamkeeper snapshot take {catalogue.series} --without-open-batch` for one without that plan"
         return f"it contains the plan of batch {snapshot.open_batch}, whose files are missing ({take})"
-    if cannot := reconcile(left.manifest.sink, snapshot.version, snapshot.batch).refusal:
+    # An output that does not answer would be asked again for each snapshot. The restore asks it once more.
+    if not query.sink_down and (
+        cannot := why_not_cut_back(
+            installation, state, state.serving_release, query.query, left.manifest.sink, snapshot
+        )
+    ):
         return cannot
     damaged = verify(catalogue, [snapshot.number]).damaged
     return f"{damaged[0].key} is damaged: {damaged[0].why}" if damaged else ""
@@ -134,7 +146,7 @@ def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verifi
     ``verified``: whether the snapshot has passed a drill; ``parted``: whether the damaged version branched off before
     the snapshot's batch.
     """
-    takes = reconcile(left.manifest.sink, snapshot.version, snapshot.batch).takes
+    takes = capabilities_of(left.manifest.sink.kind).takes_again
     replay = Replay(
         snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
     )

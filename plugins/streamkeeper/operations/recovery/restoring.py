@@ -1,9 +1,9 @@
 """Restore a deployed query: a snapshot becomes its next checkpoint version, from which the next deploy continues.
 
 The output is asked which batches it contains beyond the snapshot. These batches are written a second time, and the plan
-announces them. A table replaces their rows by key. For a topic or a user's function the restore is refused, unless the
-output has no such batch or a person accepts the repetition. The restore is also refused while a driver could still
-write.
+announces them. A table replaces their rows by key; a table without a key deletes them first. For a topic or a user's
+function the restore is refused, unless the output has no such batch or a person accepts the repetition. The restore is
+also refused while a driver could still write.
 
 One record names the version before it is filled, and a second record makes it current. Two concurrent restores
 therefore create two versions or fill the same one. Neither changes files of the other or of a later driver.
@@ -32,10 +32,9 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.missing_input import MissingInput, missing_for_restore
 from streamkeeper.operations.jobs.observation import DriverObservation, read_job
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated
-from streamkeeper.operations.jobs.outputs import ask, takes_again
+from streamkeeper.operations.jobs.outputs import ask, takes_again, why_not_cut_back
 from streamkeeper.operations.jobs.registered import stored_manifests
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
-from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show
 from streamkeeper.system.crash_points import crash_point
@@ -163,9 +162,9 @@ def restore_version(
     carries_on = continues_output(installation, state, query, snapshot, written)
     _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
     accepted = _accepted_loss(installation, state, plan, f"{job}/{query}", loss_accepted_by, reason)
-    reconciled = reconcile(written, snapshot.version, snapshot.batch)
-    if carries_on and reconciled.refusal:
-        raise OperationRefused(reconciled.refusal, hint="restore a newer snapshot, or rebuild the output")
+    refusal = why_not_cut_back(installation, state, plan.release, query, written, snapshot) if carries_on else ""
+    if refusal:
+        raise OperationRefused(refusal, hint="restore a newer snapshot, or rebuild the output")
     crash_point("restore.record.before")
     state, reserved = _reserve(installation, plan, job, query, snapshot, accepted=accepted)
     crash_point("restore.record.after")

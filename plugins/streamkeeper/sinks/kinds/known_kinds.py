@@ -8,6 +8,7 @@ from streamkeeper.locations import scheme_of
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.model.names import alternatives
 from streamkeeper.model.protocol.fault_kinds import Judged
+from streamkeeper.sinks.kinds.append_table_kind import APPEND_TABLE
 from streamkeeper.sinks.kinds.delta_kind import DELTA
 from streamkeeper.sinks.kinds.file_kind import FILE
 from streamkeeper.sinks.kinds.foreach_kind import FOREACH
@@ -15,7 +16,7 @@ from streamkeeper.sinks.kinds.kafka_kind import KAFKA
 from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
 from streamkeeper.sinks.kinds.table_kind import TABLE
 
-KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, FILE, DELTA, KAFKA, FOREACH)}
+KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, APPEND_TABLE, FILE, DELTA, KAFKA, FOREACH)}
 """Name -> kind."""
 _UNKNOWN = SinkCapabilities()
 
@@ -43,7 +44,7 @@ def kinds_at(place: str) -> tuple[str, ...]:
 
 def places_of_outputs() -> str:
     """Return what a person can name as the place of an output, as a list for a sentence."""
-    return alternatives([kind.place for kind in KINDS.values() if kind.place])
+    return alternatives([*dict.fromkeys(kind.place for kind in KINDS.values() if kind.place)])
 
 
 def connector_folders() -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def connector_folders() -> tuple[str, ...]:
 
 def task_modules() -> tuple[str, ...]:
     """Return the modules of Streamkeeper that Spark's tasks run on executors."""
-    return tuple(kind.task_module for kind in KINDS.values() if kind.task_module)
+    return tuple(dict.fromkeys(kind.task_module for kind in KINDS.values() if kind.task_module))
 
 
 def task_class_of(kind: str) -> str:
