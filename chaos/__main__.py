@@ -20,6 +20,7 @@
 --on-s3           with --switching: checkpoints in a bucket, behind a proxy at which one request in twenty fails and
                   one answer to a write in twenty is lost; lines in bench/results/switch-crash-s3.jsonl
 --into-delta      with --switching: totals and copies in Delta tables; lines in bench/results/switch-crash-delta.jsonl
+--append-tables   with --switching: copies in a table without a key; lines in bench/results/switch-crash-append.jsonl
 --on-hdfs         with --switching: checkpoints in HDFS, tables in PostgreSQL, and tasks on the executors of a cluster,
                   which are killed and frozen too; lines in bench/results/switch-crash-hdfs.jsonl
 --on-yarn         with --switching: checkpoints in HDFS, tables in PostgreSQL, and drivers in YARN containers whose
@@ -42,6 +43,7 @@ import argparse
 from pathlib import Path
 
 from chaos.airflow_runs import NAMED, run_airflow
+from chaos.append_tables import AppendTableStage
 from chaos.attack_runs import run_attacks
 from chaos.attacks.kinds import KINDS
 from chaos.broker_runs import GROUPS, run_broker
@@ -68,6 +70,7 @@ USUAL = {
     "switching": "bench/results/switch-crash.jsonl",
     "switching-on-s3": "bench/results/switch-crash-s3.jsonl",
     "switching-into-delta": "bench/results/switch-crash-delta.jsonl",
+    "switching-append-tables": "bench/results/switch-crash-append.jsonl",
     "switching-on-hdfs": "bench/results/switch-crash-hdfs.jsonl",
     "switching-on-yarn": "bench/results/switch-crash-yarn.jsonl",
     "switching-on-kubernetes": "bench/results/switch-crash-kubernetes.jsonl",
@@ -83,6 +86,7 @@ PLACES = {
     "": in_directories(SwitchStage),
     "on-s3": in_a_bucket,
     "into-delta": in_directories(DeltaStage),
+    "append-tables": in_directories(AppendTableStage),
     "on-hdfs": in_hdfs,
     "on-yarn": on_yarn,
     "on-kubernetes": on_kubernetes,

@@ -5,8 +5,10 @@ time.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,14 @@ def read_accounts(input_: Path, output: Path) -> list[Account]:
     """Return one account per query of the ``ledgers`` job."""
     totals, copies = read_totals(output / "warehouse.db", "totals"), read_event_ids(output / "copies")
     return _accounts_of(input_, output, totals, copies)
+
+
+def read_append_accounts(input_: Path, output: Path) -> list[Account]:
+    """Return one account per query of the job that writes its copies to a table without a key."""
+    database = output / "warehouse.db"
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
+        copies = [event for (event,) in connection.execute("SELECT event_id FROM copies")]
+    return _accounts_of(input_, output, read_totals(database, "totals"), copies)
 
 
 def read_delta_accounts(input_: Path, output: Path) -> list[Account]:

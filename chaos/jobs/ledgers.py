@@ -1,7 +1,8 @@
 """The job that the crash campaign deploys repeatedly, with a query per kind of sink.
 
 An odd ``shape`` changes the table of ``totals`` (rebuild) and the layout of ``copies`` (handoff), and leaves ``audit``
-unchanged (resume). With ``tables=delta``, totals and copies are Delta tables, and ``copies`` resumes. ``code`` is a
+unchanged (resume). With ``tables=delta``, totals and copies are Delta tables, and with ``tables=append``, copies is a
+table without a key; ``copies`` then resumes. ``code`` is a
 constant in a Python function below the state of ``totals``; a different one is an opaque change. ``warehouse`` is a
 database for ``totals`` and, as a table, for ``copies``; tasks on other machines can write nothing else.
 """
@@ -15,7 +16,17 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamkeeper import BatchContext, DeltaSink, FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
+from streamkeeper import (
+    AppendTableSink,
+    BatchContext,
+    DeltaSink,
+    FileSink,
+    ForeachBatch,
+    Param,
+    Query,
+    TableSink,
+    streaming_job,
+)
 from streamkeeper.system.crash_points import crash_point
 
 SALES = "event_id string, customer string, amount long"
@@ -77,7 +88,7 @@ def totalled(sales: DataFrame, amount: Column, shape: int) -> DataFrame:
         "input": Param(str, help="folder with sales/ and events/"),
         "output": Param(str, help="folder for all three outputs"),
         "warehouse": Param(str, default="", help="database URL, where tasks run elsewhere; no audit then"),
-        "tables": Param(str, default="", help="delta: Delta tables for totals and copies"),
+        "tables": Param(str, default="", help="delta: Delta tables for totals and copies; append: a table for copies"),
         "trigger": Param(str, default="400 milliseconds", help="of every query"),
         "slow_s": Param(float, default=0.0, help="how long an audit batch lasts after its write"),
         "broken": Param(bool, default=False, help="fail every batch: a release that cannot serve"),
@@ -119,7 +130,14 @@ def ledgers(spark: SparkSession, params: Mapping[str, Any]) -> Iterator[Query]:
     if params["warehouse"]:
         yield Query("copies", events, sink=TableSink(database, table="copies", key=["event_id"]), trigger=trigger)
         return
-    files = FileSink(f"{output}/copies", partition_by=["kind"] if params["shape"] % 2 else [])
+    copies: FileSink | DeltaSink | AppendTableSink
+    match params["tables"]:
+        case "delta":
+            copies = DeltaSink(f"{output}/copies")
+        case "append":
+            copies = AppendTableSink(database, table="copies")
+        case _:
+            copies = FileSink(f"{output}/copies", partition_by=["kind"] if params["shape"] % 2 else [])
     lines = ForeachBatch(audit(f"{output}/audit.jsonl", params["slow_s"], params["breaks"]))
-    yield Query("copies", events, sink=DeltaSink(f"{output}/copies") if into_delta else files, trigger=trigger)
+    yield Query("copies", events, sink=copies, trigger=trigger)
     yield Query("audit", events, sink=lines, trigger=trigger)
