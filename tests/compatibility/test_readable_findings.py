@@ -14,11 +14,12 @@ from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.effects import BREAKING, OPAQUE
 from streamkeeper.compatibility.effects_of_notes import NOTES
 from streamkeeper.compatibility.observations import row_risks
+from streamkeeper.compatibility.plan_changes import lines_change
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_failed, rehearsed_without_rows
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.compatibility.session_settings import LENIENT
-from streamkeeper.compatibility.shown import expression, expression_change, expressions_change, lines_change
+from streamkeeper.compatibility.shown import expression, expression_change, expressions_change
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.manifests.finding import Finding, Severity, Switch
 from streamkeeper.model.manifests.manifest import (

@@ -9,13 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkeeper.compatibility.function_names import Named
+from streamkeeper.compatibility.plan_changes import SAME_WORDS, lines_change
 from streamkeeper.compatibility.shown import (
     ARROW,
-    SAME_WORDS,
     expression,
     expression_change,
     expressions_change,
-    lines_change,
     parts_change,
     schema_change,
 )

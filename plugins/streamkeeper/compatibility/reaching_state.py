@@ -10,6 +10,7 @@ from streamkeeper.compatibility.effects import IF_INTENDED, NO_ACTION
 from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_keys import output_keys_redefined
 from streamkeeper.compatibility.output_values import redefined_values
+from streamkeeper.compatibility.plan_changes import SAME_WORDS, lines_change
 from streamkeeper.compatibility.rule import (
     APPROVE,
     NEW_CHECKPOINT,
@@ -22,10 +23,8 @@ from streamkeeper.compatibility.rule import (
     same_state,
 )
 from streamkeeper.compatibility.shown import (
-    SAME_WORDS,
     expression_change,
     expressions_change,
-    lines_change,
     text_change,
 )
 from streamkeeper.compatibility.terms import split

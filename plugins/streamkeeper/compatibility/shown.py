@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from streamkeeper.compatibility.function_names import NO_NAMES, UNNAMED, Named, Names
-from streamkeeper.compatibility.parser_schemas import changed_schema, changed_schema_of_line
-from streamkeeper.compatibility.plan_lines import plan_line
+from streamkeeper.compatibility.parser_schemas import changed_schema
 from streamkeeper.compatibility.sql_words import without_digests
-from streamkeeper.compatibility.terms import CUT, Term, leaf, only_part, pieces, short, text_pieces
+from streamkeeper.compatibility.terms import CUT, Term, only_part, pieces, short, text_pieces
 from streamkeeper.compatibility.user_terms import LABELLED, Detail, side_label, term_of, type_term
 
 WIDTH = 72
 """Approximate number of characters of one side."""
-_SEVERAL = 48
+SEVERAL = 48
 """Approximate number of characters of one side if several expressions are shown."""
-_MOST = 3
+MOST = 3
 _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
 _MEANINGS = frozenset({"meaning", "rows", "shape"})
@@ -28,7 +27,6 @@ _UNSET = "not set"
 ARROW = " → "
 """Separates old and new text; code and types contain ``->``, but never this arrow."""
 OTHERWISE = " (defined differently)"
-SAME_WORDS = "the plans differ in a detail that their text does not show"
 OTHER_WINDOW = " (another gap, offset or time column)"
 _PLURALS = {
     "aggregate": "aggregates",
@@ -49,7 +47,6 @@ _PART = re.compile(r"(.*)( \((?:added|removed): `.*`\))", re.DOTALL)
 _ARGUMENT = re.compile(r"\b([A-Za-z]\w*)=(\w+)")
 _FUNCTION = re.compile(r"(?:, evalType=\w+)?, func=(\d+)")
 """Matches the text that follows the type of a Python function's results."""
-_AS = " AS "
 _SOURCE_NAME = re.compile(r'\b(source|static) "name="([^"]*)""')
 _FIELD = re.compile(r'\{"metadata":\{\},"name":"([^"]*)","nullable":(?:true|false),"type":"?([^{}"]*)"?\}')
 _STRUCT = re.compile(r'\{"fields":\[([^\[\]]*)\],"type":"struct"\}')
@@ -64,13 +61,13 @@ def change(before: object, after: object, noun: str = "") -> str:
     states that it was added or removed.
     """
     count = max(len(side) if isinstance(side, tuple | list) else 1 for side in (before, after))
-    return _pair(_listed(before), _listed(after), noun, count)
+    return before_and_after(_listed(before), _listed(after), noun, count)
 
 
 def given_change(before: str | None, after: str | None, noun: str = "") -> str:
     """Return the evidence of a changed setting or option. None means that it is not set."""
-    left, right = (_UNSET if value is None else _quoted(value) or "empty" for value in (before, after))
-    return _pair(left, right, noun)
+    left, right = (_UNSET if value is None else quoted(value) or "empty" for value in (before, after))
+    return before_and_after(left, right, noun)
 
 
 def expression_change(before: str, after: str, noun: str = "", named: Named = UNNAMED) -> str:
@@ -78,23 +75,23 @@ def expression_change(before: str, after: str, noun: str = "", named: Named = UN
     if fields := changed_schema(before, after):
         return f"{noun}{': ' if noun else ''}{_parsed(after, fields, named)}"
     left, right = _changed(before, after, named=named)
-    return _pair(_quoted(left), _quoted(right), noun)
+    return before_and_after(quoted(left), quoted(right), noun)
 
 
 def _parsed(canonical: str, fields: str, named: Named) -> str:
     """Return the evidence for an expression over parsed text or for a static table: the expression and the fields of
     its schema that differ.
     """
-    return f"{_quoted(expression(canonical, named.after))}, which is read with another schema: {fields}"
+    return f"{quoted(expression(canonical, named.after))}, which is read with another schema: {fields}"
 
 
 def text_change(before: str, after: str, noun: str = "") -> str:
     """Return the evidence of a changed text, which may be long, reduced to the words around the first difference."""
     left, right = text_pieces(before, after, WIDTH)
-    return _pair(_quoted(left), _quoted(right), noun)
+    return before_and_after(quoted(left), quoted(right), noun)
 
 
-def _pair(before: str, after: str, noun: str = "", count: int = 1) -> str:
+def before_and_after(before: str, after: str, noun: str = "", count: int = 1) -> str:
     """Return two quoted texts, either of which may be empty, as before and after. ``count``: how many of ``noun`` they
     list.
     """
@@ -105,12 +102,12 @@ def _pair(before: str, after: str, noun: str = "", count: int = 1) -> str:
     return f"{nouns}{' ' if noun else ''}{verb}: {after or before}" if before or after else ""
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Return a text in backticks. The side of a join or union and a remark about the text stand outside of the
     backticks. Return an empty text for an empty one.
     """
     if (side := _SIDE.match(text)) and len(text) > side.end():
-        return f"{side[0]}{_quoted(text[side.end() :])}"
+        return f"{side[0]}{quoted(text[side.end() :])}"
     if found := _PART.fullmatch(text):
         return f"`{found[1]}`{found[2]}"
     for remark in _REMARKS:
@@ -133,20 +130,20 @@ def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named =
         return _parsed(after[0], fields, named)
     left, right = _changed(before[0], after[0], named=named)
     if left != right:
-        return _pair(_quoted(left), _quoted(right))
-    return _pair(f"`{_type(before[1])}`", f"`{_type(after[1])}`", f"type of `{left}`")
+        return before_and_after(quoted(left), quoted(right))
+    return before_and_after(f"`{_type(before[1])}`", f"`{_type(after[1])}`", f"type of `{left}`")
 
 
 def type_change(before: str, after: str) -> str:
     """Return the evidence of a changed type; empty if both are structs, whose fields are not shown."""
     left, right = f"`{_type(before)}`", f"`{_type(after)}`"
-    return _pair(left, right, "type") if left != right else ""
+    return before_and_after(left, right, "type") if left != right else ""
 
 
 def schema_change(before: str, after: str) -> str:
     """Return the evidence of a changed schema of state; both schemas are JSON."""
     left, right = pieces(type_term(before), type_term(after), WIDTH)
-    return _pair(_quoted(left), _quoted(right))
+    return before_and_after(quoted(left), quoted(right))
 
 
 def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = "", named: Named = UNNAMED) -> str:
@@ -155,19 +152,19 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
     """
     if len(before) == len(after) and before:
         differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
-        width = WIDTH if len(differing) == 1 else _SEVERAL
+        width = WIDTH if len(differing) == 1 else SEVERAL
         schemas = [changed_schema(*pair) for pair in differing]
         if schemas and all(schemas):
             texts = [_parsed(pair[1], fields, named) for pair, fields in zip(differing, schemas, strict=True)]
-            return f"{noun}{': ' if noun else ''}{'; '.join(texts[:_MOST])}{_more(len(texts) - _MOST)}"
+            return f"{noun}{': ' if noun else ''}{'; '.join(texts[:MOST])}{and_more(len(texts) - MOST)}"
         pairs = [_changed(*pair, width, named) for pair in differing or zip(before, after, strict=True)]
-        sides = [_counted([pair[side] for pair in pairs]) for side in (0, 1)]
+        sides = [counted([pair[side] for pair in pairs]) for side in (0, 1)]
     else:
         sides = [
-            _counted([expression(canonical, names) for canonical in _written(side)])
+            counted([expression(canonical, names) for canonical in _written(side)])
             for side, names in ((before, named.before), (after, named.after))
         ]
-    return _pair(sides[0], sides[1], noun, max(len(before), len(after)))
+    return before_and_after(sides[0], sides[1], noun, max(len(before), len(after)))
 
 
 def parts_change(before: object, after: object) -> str:
@@ -177,87 +174,13 @@ def parts_change(before: object, after: object) -> str:
     parts = list(_parts_apart(before, after))
     sides = [without_digests(", ".join(pair[side] for pair in parts if pair[side])) for side in (0, 1)]
     left, right = text_pieces(sides[0], sides[1], WIDTH)
-    return _pair(_quoted(left), _quoted(f"{right}{OTHERWISE}" if left == right else right))
-
-
-def lines_change(before: Sequence[str], after: Sequence[str], *, linear: bool = False) -> str:
-    """Return the evidence of a changed plan.
-
-    ``before``, ``after``: the lines that only the old or only the new plan has; ``linear``: whether each line is below
-    the one before it, so that the evidence can name the place of the changed lines.
-    """
-    if before and len(before) == len(after):
-        for schemas in (False, True):
-            pairs = [
-                (plan_line(left, schemas=schemas), plan_line(right, schemas=schemas))
-                for left, right in zip(before, after, strict=True)
-            ]
-            # A change often passes through several nodes of a plan.
-            texts = list(dict.fromkeys(_line_pair(*pair) for pair in pairs if pair[0] != pair[1]))
-            if texts:
-                return f"{'; '.join(texts[:_MOST])}{_more(len(texts) - _MOST, 'line')}"
-        return SAME_WORDS
-    if same := _same_nodes(before, after):
-        rest = [
-            [line for line in side if line not in paired] for side, paired in zip((before, after), same, strict=True)
-        ]
-        place = _place_of(same, rest, before, after) if linear else ""
-        return f"{lines_change(*rest)}; {place}{lines_change(*same)}"
-    had, has = ([_line_alone(plan_line(line)) for line in side] for side in (before, after))
-    sides = [line for line in had if line not in has], [line for line in has if line not in had]
-    return _pair(_counted(sides[0]), _counted(sides[1])) or _pair(_counted(had), _counted(has))
-
-
-def _line_pair(before: Term, after: Term) -> str:
-    """Return the difference of two lines. If one of them only lacks a part that does not fit, return that part and the
-    line's keyword.
-    """
-    keyword = before.before.strip()
-    place = f" (in `{keyword}`)" if keyword.isalpha() else ""
-    if fields := changed_schema_of_line(before, after):
-        return f"{fields}{place}"
-    left, right = pieces(before, after, WIDTH)
-    part = only_part(before, after)
-    if part is None or part[1] in f"{left}{right}" or len(part[1]) > _SEVERAL:
-        left, right = _with_part(left, right, part)
-        return _pair(_quoted(left), _quoted(right))
-    return f"{part[0]}: `{part[1]}`{place}"
-
-
-def _same_nodes(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """Return the lines whose kind of node occurs equally often in both plans; None if no kind does, or if these are all
-    lines.
-    """
-    kinds = [[line.removeprefix("~").partition(" ")[0] for line in side] for side in (before, after)]
-    both = {kind for kind in kinds[0] if kinds[0].count(kind) == kinds[1].count(kind)}
-    same = [
-        [line for line, kind in zip(side, of, strict=True) if kind in both]
-        for side, of in zip((before, after), kinds, strict=True)
-    ]
-    return (same[0], same[1]) if both and [len(before), len(after)] != [len(side) for side in same] else None
-
-
-def _place_of(
-    lines: Sequence[Sequence[str]], others: Sequence[Sequence[str]], before: Sequence[str], after: Sequence[str]
-) -> str:
-    """Where the changed lines are in relation to the lines that were only added or only removed; empty if it differs.
-
-    ``lines``, ``others``: each as the lines of the old and of the new plan, which are ``before`` and ``after``.
-    """
-    if all(others):
-        return ""
-    plan, side = (after, 1) if others[1] else (before, 0)
-    positions = [[plan.index(line) for line in each[side]] for each in (lines, others)]
-    them = "it" if len(others[side]) == 1 else "these"
-    if min(positions[0]) > max(positions[1]):
-        return f"below {them}: "
-    return f"above {them}: " if max(positions[0]) < min(positions[1]) else ""
+    return before_and_after(quoted(left), quoted(f"{right}{OTHERWISE}" if left == right else right))
 
 
 def expression(canonical: str, names: Names = NO_NAMES) -> str:
     """Return one expression as its author would write it."""
     named = _named(canonical)
-    return _whole(term_of(named, labels=_ambiguous(named), names=names))
+    return shortened(term_of(named, labels=_ambiguous(named), names=names))
 
 
 def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED) -> tuple[str, str]:
@@ -275,7 +198,7 @@ def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED
             typed = _with_types(before), _with_types(after)
             if _RAW_TYPE in f"{left}{right}" and typed[0] != typed[1] and typed != (before, after):
                 return _changed(*typed, width, named)
-            return _with_part(*pieces(left, right, width), only_part(left, right))
+            return with_part(*pieces(left, right, width), only_part(left, right))
     same = expression(before, named.before)
     if same.startswith(("window(", "session_window(")):
         return same, f"{same}{OTHER_WINDOW}"
@@ -284,11 +207,11 @@ def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED
     return _by_argument(same, before, after, named)
 
 
-def _with_part(before: str, after: str, part: tuple[str, str] | None) -> tuple[str, str]:
+def with_part(before: str, after: str, part: tuple[str, str] | None) -> tuple[str, str]:
     """Return two shortened expressions, and add the part that only one of them has. Without it, the shortened texts
     could look as if that part had replaced another one.
     """
-    if part is None or CUT not in f"{before}{after}" or len(part[1]) > _SEVERAL:
+    if part is None or CUT not in f"{before}{after}" or len(part[1]) > SEVERAL:
         return before, after
     return before, f"{after} ({part[0]}: `{part[1]}`)"
 
@@ -352,34 +275,25 @@ def _struct(found: re.Match[str]) -> str:
     return f"struct<{','.join(f'{name}:{kind}' for name, kind in _FIELD.findall(found[1]))}>"
 
 
-def _line_alone(term: Term) -> str:
-    return _whole(term if len(str(term)) <= WIDTH else _computed(term))
-
-
-def _computed(term: Term) -> Term:
-    """Return a line without the columns that it only passes on unchanged."""
-    kept = [part for part in term.parts if _AS in str(part)] if term.before.endswith("[") else []
-    if 0 < len(kept) < len(term.parts):
-        return Term(term.before, (leaf(CUT), *kept), term.between, term.after)
-    return Term(term.before, tuple(map(_computed, term.parts)), term.between, term.after)
-
-
 def _ambiguous(*meanings: str) -> bool:
     """Whether two sources have a column with the same name."""
     found = {(column[1], column[2]) for text in meanings for column in _COLUMN.finditer(text)}
     return len({name for _, name in found}) < len(found)
 
 
-def _whole(term: Term) -> str:
+def shortened(term: Term) -> str:
+    """Return a term in about ``WIDTH`` characters."""
     return short(term, WIDTH)
 
 
-def _counted(texts: Iterable[str]) -> str:
-    kept = list(map(_quoted, texts))
-    return ", ".join(kept[:_MOST]) + _more(len(kept) - _MOST)
+def counted(texts: Iterable[str]) -> str:
+    """Return the first texts in backticks, and the number of further ones."""
+    kept = list(map(quoted, texts))
+    return ", ".join(kept[:MOST]) + and_more(len(kept) - MOST)
 
 
-def _more(count: int, noun: str = "") -> str:
+def and_more(count: int, noun: str = "") -> str:
+    """Return the end of a list that omits ``count`` entries; empty if it omits none."""
     if count <= 0:
         return ""
     return f" and {count} more{f' changed {noun}' if noun else ''}{'s' if noun and count > 1 else ''}"
@@ -394,4 +308,4 @@ def _type(kind: str) -> str:
 
 def _listed(value: object) -> str:
     values = list(map(str, value)) if isinstance(value, tuple | list) else [str(value)]
-    return ", ".join(map(_quoted, values)) if value not in ("", None) else ""
+    return ", ".join(map(quoted, values)) if value not in ("", None) else ""
