@@ -27,7 +27,7 @@ groups.
 _OPTIONS = {"key": "key", "format": "file format", "partition_by": "partitioning"}
 """The meaning of a sink's option, by option."""
 
-_KEYED = {
+KEYED = {
     "grouping-key": ("rows", "groups", "group"),
     "deduplication-key": ("rows", "keys", "key"),
     "join-key": ("rows of either stream", "waiting rows", "waiting row"),
@@ -100,7 +100,7 @@ BREAKING: dict[str, str] = {
     "stateful-operator-removed": "Spark would reject the state, or give one operator the state of another",
     "stateful-operator-replaced": "Spark would reject the state, or read it as the state of another kind of operator",
     "stateful-operators-reordered": "Spark would give each operator the state of another one",
-    **{rule: text for noun, texts in _KEYED.items() for rule, text in _keyed(noun, *texts).items()},
+    **{rule: text for noun, texts in KEYED.items() for rule, text in _keyed(noun, *texts).items()},
     **{rule: text for noun, texts in STORED.items() for rule, text in _stored(noun, texts).items()},
     "window-changed": "new rows would be assigned to windows with other bounds; windows that are open now would be "
     "written without part of their rows",
@@ -257,9 +257,9 @@ UNCONDITIONAL: Mapping[Severity, frozenset[str]] = {
     ),
     Severity.BREAKING: frozenset(
         {
-            *(f"{noun}-{what}" for noun in _KEYED for what in ("added", "removed", "type-changed")),
+            *(f"{noun}-{what}" for noun in KEYED for what in ("added", "removed", "type-changed")),
             *(f"{noun}-{what}" for noun in STORED for what in ("added", "changed", "removed", "type-changed")),
-            *(f"{noun}-became-nullable" for noun in (*_KEYED, *STORED, "state-value")),
+            *(f"{noun}-became-nullable" for noun in (*KEYED, *STORED, "state-value")),
             *(f"{noun}s-reordered" for noun in STORED),
             *("aggregate-added", "aggregate-function-changed", "aggregate-removed", "aggregate-type-changed"),
             *("aggregates-reordered", "checkpoint-layout-changed", "fails-inside-spark", "operator-state-changed"),
@@ -285,10 +285,10 @@ def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = "
     known = _OF[severity]
     text = known.get(rule) or (known.get(_ANY_SETTING, "") if rule.startswith("operator-") else "")
     option = _OPTIONS.get(where.rpartition(" ")[2], "key, format or partitioning")
-    return text.format(where=where, groups=groups or _entries(where), name=name, option=option)
+    return text.format(where=where, groups=groups or entries_of(where), name=name, option=option)
 
 
-def _entries(where: str) -> str:
+def entries_of(where: str) -> str:
     """Return what the entries are called in the state of the operator that a finding's place names."""
     return next((entries for operator, entries in _ENTRIES.items() if operator in where), GROUPS)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import IF_INTENDED, NO_ACTION
 from streamkeeper.compatibility.function_names import names_of_both
+from streamkeeper.compatibility.other_schemas import with_schema_effect
 from streamkeeper.compatibility.output_keys import output_keys_redefined
 from streamkeeper.compatibility.output_values import redefined_values
 from streamkeeper.compatibility.plan_changes import SAME_WORDS, lines_change
@@ -81,7 +82,7 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
             evidence = expressions_change(removed, added, "filter", named)
             hint = _OF_SPARK if any(_checks_null(row) for row in (*removed, *added)) else ""
             found = note("filter-below-state-changed", f"below the {where}", evidence, measured, hint)
-        yield from with_line([found], old, new, removed, added)
+        yield from with_line(with_schema_effect([found], removed, added), old, new, removed, added)
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -105,7 +106,7 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             sides = visible if any(visible) else (removed, added) if removed or added else (before.shape, after.shape)
             evidence = expressions_change(sides[0], sides[1], named=named)
             found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
-            yield from with_line([found], old, new, removed, added)
+            yield from with_line(with_schema_effect([found], *sides), old, new, removed, added)
 
 
 def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:

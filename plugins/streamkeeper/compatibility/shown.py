@@ -85,6 +85,17 @@ def _parsed(canonical: str, fields: str, named: Named) -> str:
     return f"{quoted(expression(canonical, named.after))}, which is read with another schema: {fields}"
 
 
+def _all_parsed(meanings: Sequence[str], schemas: Sequence[str], named: Named) -> str:
+    """Return the evidence for several expressions. If the same fields differ for all of them, these fields are shown
+    once.
+    """
+    if len(meanings) > 1 and len(set(schemas)) == 1:
+        expressions = counted(expression(canonical, named.after) for canonical in meanings)
+        return f"{expressions}, which are read with another schema: {schemas[0]}"
+    texts = [_parsed(canonical, fields, named) for canonical, fields in zip(meanings, schemas, strict=True)]
+    return f"{'; '.join(texts[:MOST])}{and_more(len(texts) - MOST)}"
+
+
 def text_change(before: str, after: str, noun: str = "") -> str:
     """Return the evidence of a changed text, which may be long, reduced to the words around the first difference."""
     left, right = text_pieces(before, after, WIDTH)
@@ -155,8 +166,7 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
         width = WIDTH if len(differing) == 1 else SEVERAL
         schemas = [changed_schema(*pair) for pair in differing]
         if schemas and all(schemas):
-            texts = [_parsed(pair[1], fields, named) for pair, fields in zip(differing, schemas, strict=True)]
-            return f"{noun}{': ' if noun else ''}{'; '.join(texts[:MOST])}{and_more(len(texts) - MOST)}"
+            return f"{noun}{': ' if noun else ''}{_all_parsed([pair[1] for pair in differing], schemas, named)}"
         pairs = [_changed(*pair, width, named) for pair in differing or zip(before, after, strict=True)]
         sides = [counted([pair[side] for pair in pairs]) for side in (0, 1)]
     else:

@@ -10,6 +10,7 @@ import msgspec
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.function_names import UNNAMED, Named, names_of_both
 from streamkeeper.compatibility.nullability import with_cause_of_null
+from streamkeeper.compatibility.other_schemas import with_schema_effect
 from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, operator_pairs
 from streamkeeper.compatibility.shown import (
     ARROW,
@@ -86,6 +87,7 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 _in_words(each, before, after) for each in _one_changed(noun, where, left, right, named)
             )
             found = with_cause_of_null(found, before, after, old, new)
+            found = with_schema_effect(found, [left.meaning], [right.meaning])
             yield from with_line(found, old, new, [left.meaning], [right.meaning])
 
 

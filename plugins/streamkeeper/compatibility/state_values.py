@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import GROUPS, IF_INTENDED, NAME, NO_ACTION, OTHER_COLUMNS, STORED, with_effect
 from streamkeeper.compatibility.function_names import Named, names_of_both
 from streamkeeper.compatibility.nullability import with_cause_of_null
+from streamkeeper.compatibility.other_schemas import with_schema_effect
+from streamkeeper.compatibility.parser_schemas import changed_schema
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
     Rule,
@@ -23,6 +27,7 @@ from streamkeeper.model.manifests.finding import Finding
 from streamkeeper.model.manifests.manifest import Manifest, Operator, StateColumn
 
 _MOST_NAMES = 2
+_OTHER_INPUT = "aggregate-input-changed"
 _OLD_RESULTS = f"{IF_INTENDED}: groups without new rows keep their old result in the output"
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
@@ -87,14 +92,37 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
     elif had != has and not removed and not appeared:
         yield from _reordered(where, before, after, old, named)
     else:
-        for left, right in zip(before.values, after.values, strict=True):
-            names = _output_names(right.meaning, new)
-            place = f"{where}, {_columns(names)}" if names else where
-            one = _one_aggregate(place, left, right, new.output_mode, named)
-            findings = with_cause_of_null(one, before, after, old, new)
-            for found in with_line(findings, old, new, [left.meaning], [right.meaning]):
-                listed = _listed([f"`{name}`" for name in names]) if names else NAME
-                yield with_effect(found, groups=_groups(after), name=listed)
+        yield from _changed_aggregates(where, before, after, old, new)
+
+
+def _changed_aggregates(
+    where: str, before: Operator, after: Operator, old: Manifest, new: Manifest
+) -> Iterator[Finding]:
+    """Report aggregates that differ at their positions. All that differ only in the same change of a schema are
+    reported in one finding.
+    """
+    named, groups = names_of_both(old, new), _groups(after)
+    alike: dict[tuple[str, ...], list[tuple[StateColumn, StateColumn]]] = {}
+    for number, (left, right) in enumerate(zip(before.values, after.values, strict=True)):
+        found = list(_one_aggregate(where, left, right, new.output_mode, named))
+        schema = changed_schema(left.meaning, right.meaning)
+        joins = schema and [each.rule for each in found] == [_OTHER_INPUT]
+        alike.setdefault((schema,) if joins else (schema, str(number)), []).append((left, right))
+    for pairs in alike.values():
+        had, has = ([column.meaning for column in side] for side in zip(*pairs, strict=True))
+        names = list(dict.fromkeys(name for canonical in has for name in _output_names(canonical, new)))
+        place = f"{where}, {_columns(names)}" if names else where
+        listed = _listed([f"`{name}`" for name in names]) if names else NAME
+        found = [
+            msgspec.structs.replace(each, evidence=expressions_change(had, has, named=named))
+            if len(pairs) > 1
+            else each
+            for each in _one_aggregate(place, *pairs[0], new.output_mode, named)
+        ]
+        findings = with_schema_effect(found, had, has, groups=groups, name=listed)
+        findings = with_cause_of_null(findings, before, after, old, new)
+        for each in with_line(findings, old, new, had, has):
+            yield with_effect(each, groups=groups, name=listed)
 
 
 def _reordered(where: str, before: Operator, after: Operator, old: Manifest, named: Named) -> Iterator[Finding]:
@@ -151,7 +179,7 @@ def _one_aggregate(
         yield _retyped(where, before, after, named)
     else:
         measured = "agg_sum_expr, agg_unit_change_upstream, agg_count_star_to_count_col, agg_struct_fields_reordered"
-        yield breaking("aggregate-input-changed", where, evidence, measured)
+        yield breaking(_OTHER_INPUT, where, evidence, measured)
 
 
 def _columns(names: Sequence[str]) -> str:
@@ -250,7 +278,7 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
         )
         if len(had) != len(has):
             effect = OTHER_COLUMNS.format(rows=STORED[noun])
-    yield breaking(
+    found = breaking(
         f"{noun}{suffix}",
         where,
         evidence,
@@ -258,6 +286,7 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
         effect=effect,
         unconditional=True,
     )
+    yield from with_schema_effect([found], removed, added)
 
 
 def _on_side(canonical: str, operator: Operator) -> str:
@@ -280,7 +309,8 @@ def _python_inputs(where: str, before: Operator, after: Operator, named: Named) 
     for name in had.keys() & has.keys():
         if had[name].meaning != has[name].meaning:
             evidence = expression_change(had[name].meaning, has[name].meaning, named=named)
-            yield breaking("input-of-stateful-code-changed", f"{where}, column {name}", evidence)
+            found = breaking("input-of-stateful-code-changed", f"{where}, column {name}", evidence)
+            yield from with_schema_effect([found], [had[name].meaning], [has[name].meaning])
         elif had[name].type != has[name].type:
             evidence = change(had[name].type, has[name].type, f"type of {name}")
             yield breaking("input-of-stateful-code-retyped", where, evidence)
