@@ -160,6 +160,24 @@ def test_added_or_removed_columns_are_reported_only_if_the_function_names_them()
     assert found.evidence == "column removed: `note`"
 
 
+def test_a_column_that_moved_into_the_function_may_be_approved() -> None:
+    """If a column was removed and the function changed, the hint and the effect except a function that computes the
+    column itself, and in the reverse case one that computed it. Negative control: an unchanged function cannot.
+    """
+    both = changed(query(k="source 0.k", key="source 0.x", place="source 0.y"), sink_columns=("*",))
+    inside = changed(
+        query(k="source 0.k"), sink_columns=("*",), functions={**both.functions, "sink/function": "computes"}
+    )
+    (found,) = about_columns(both, inside)
+    assert found.evidence == "columns removed: `key`, `place`"
+    assert "other values from key, place, unless it now computes the same key, place itself: revert" in found.hint
+    assert found.effect.endswith("should replace, unless the function now computes the same key, place itself")
+    (back,) = about_columns(inside, both)
+    assert ", unless it computed the same key, place itself until now: revert" in back.hint
+    (same,) = about_columns(both, changed(inside, functions=both.functions))
+    assert "unless" not in f"{same.hint} {same.effect}"
+
+
 def test_a_renamed_column_is_reported_as_removed_if_the_function_used_it() -> None:
     """A renamed column is reported as removed if the sink function named it by the earlier name."""
     old = changed(query(key="source 0.k", x="source 0.x"), sink_columns=("key",))

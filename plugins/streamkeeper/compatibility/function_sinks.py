@@ -110,19 +110,24 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
     before = {column.name: column.meaning for column in old.columns}
     after = {column.name: column.meaning for column in new.columns}
     named = {name for name in before.keys() ^ after.keys() if name in _named(old, new)}
-    from_state: list[str] = []
+    from_state, went, came = list[str](), list[str](), list[str]()
     for name in sorted(redefined_columns(old, new) | named):
         if not _may_use(name, old, new) or _lacks(name, new):
             continue
         if name not in before or name not in after:
-            evidence = change(name if name in before else "", name if name in after else "", "column")
-        elif told_by_state(before[name], after[name], old, new, keys_alone=False):
+            (came if name in after else went).append(name)
+            continue
+        if told_by_state(before[name], after[name], old, new, keys_alone=False):
             from_state.append(name)
             continue
-        else:
-            evidence = expression_change(before[name], after[name], f"column {name}", names_of_both(old, new))
+        evidence = expression_change(before[name], after[name], f"column {name}", names_of_both(old, new))
         found = _redefined([name], old, new, evidence)
-        yield from with_line([found], old, new, [before.get(name, "")], [after.get(name, "")])
+        yield from with_line([found], old, new, [before[name]], [after[name]])
+    for names in _by_use(went, old, new):
+        yield _redefined(names, old, new, change(names, "", "column"))
+    for names in _by_use(came, old, new):
+        found = _redefined(names, old, new, change("", names, "column"))
+        yield from with_line([found], old, new, [], [after[name] for name in names])
     for names in _by_use(from_state, old, new):
         yield _redefined(names, old, new, f"{_columns(names)}: {_FROM_STATE}")
 
@@ -217,18 +222,31 @@ def _changed_code(names: Sequence[str], old: Manifest, new: Manifest) -> CodeCha
 def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str, line: str = "") -> Finding:
     listed = _each(names)
     does = f"uses {_columns(names)}" if names[0] in _named(old, new) else "uses whole rows"
+    uses = f"identifies or routes rows by {listed}, or takes the unit of other values from {listed}"
+    inside = _computed_inside(names, old, new)
+    unless, but = (f", unless it {inside}", f", unless the function {inside}") if inside else ("", "")
     return Finding(
         rule="sink-column-redefined",
         line=line,
         severity=Severity.OPAQUE,
         where=f"{sink_function_called(next(iter(_functions(new))))}, which {does}",
         evidence=evidence,
-        hint=f"{APPROVE}. Do not approve if the function identifies or routes rows by {listed}, or takes the unit of "
-        f"other values from {listed}: revert the change instead, because a new checkpoint version does not change the "
-        "rows that the function has already written",
-        effect=f"{_differs(names, old, new)}. If the function identifies or routes rows by {listed}, or takes the unit "
-        f"of other values from {listed}, new rows would go to another place or duplicate rows that they should replace",
+        hint=f"{APPROVE}. Do not approve if the function {uses}{unless}: revert the change instead, because a new "
+        "checkpoint version does not change the rows that the function has already written",
+        effect=f"{_differs(names, old, new)}. If the function {uses}, new rows would go to another place or "
+        f"duplicate rows that they should replace{but}",
     )
+
+
+def _computed_inside(names: Sequence[str], old: Manifest, new: Manifest) -> str:
+    """Return a clause on how a changed function may make up for a column that the query gained or lost; empty if it
+    cannot. A column may have moved between the query and the function.
+    """
+    if not any(had and has for _, had, has in _changed(old, new)):
+        return ""
+    if names[0] not in output_columns(new):
+        return f"now computes the same {_each(names)} itself"
+    return f"computed the same {_each(names)} itself until now" if names[0] not in output_columns(old) else ""
 
 
 def _differs(names: Sequence[str], old: Manifest, new: Manifest) -> str:
