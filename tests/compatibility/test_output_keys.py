@@ -140,6 +140,15 @@ def test_a_key_returned_by_stateful_code_names_the_changed_code_setting() -> Non
     assert finding.evidence.startswith("the stateful code that returns it has a changed setting or state: timeout")
 
 
+def test_a_key_returned_by_stateful_code_with_renamed_state_states_that_the_state_stays() -> None:
+    """If only a name in the state's type differs, the finding about a key that stateful code returns says that the
+    stored state stays.
+    """
+    code = 'FlatMapGroupsInPandasWithState(stateType={"fields":[{"name":"%s","type":"long"}],"type":"struct"})[0]'
+    (finding,) = of_keys(keyed(code % "sums"), keyed(code % "amounts"))
+    assert finding.effect.endswith("the stored state stays: Spark reads its fields by position, not by name")
+
+
 def test_a_constant_for_a_null_key_changes_no_row_of_a_table() -> None:
     """Replacing a null key by a constant is no finding for a table, which contains no such row, and breaking for files,
     which have a partition for null.

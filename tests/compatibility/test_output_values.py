@@ -8,7 +8,7 @@ import pytest
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.model.manifests.finding import Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import Manifest, StateColumn
-from tests.compatibility.manifests import STATEFUL, STATELESS, changed, with_operator
+from tests.compatibility.manifests import AGGREGATE, JOIN, STATEFUL, STATELESS, changed, with_operator
 
 ABOVE = {"plan": "~Project [k#0, (s#2L * 100) AS s#3L]\n+- " + STATEFUL.plan}
 
@@ -70,6 +70,49 @@ def test_a_changed_cast_above_a_changed_state_refers_to_the_finding_about_the_st
     assert verdict_of(findings) is Verdict.SWITCH
     (alone,) = find_changes(STATEFUL, in_cents(STATEFUL))
     assert "another finding" not in alone.effect
+
+
+@pytest.mark.parametrize(
+    ("mode", "effect"),
+    [
+        ("update", "new results would have another s, if the stateful code now returns one; groups without new rows"),
+        ("append", "new results would have another s, if the stateful code now returns one; rows already written"),
+        ("complete", "the next batch would write every group again, with another s if the stateful code now returns"),
+    ],
+)
+def test_a_result_of_stateful_code_is_redefined_only_perhaps(mode: str, effect: str) -> None:
+    """The effect on a result of stateful code is conditional, because the code may return the same values. If only
+    names in the state's type differ, it says that the stored state stays. Negative control: another type.
+    """
+    field = '{"metadata":{},"name":"%s","nullable":true,"type":"%s"}'
+    code = 'FlatMapGroupsInPandasWithState(func=0, stateType={"fields":[%s],"type":"struct"}, outputMode=Update)[0]'
+    old = in_cents(changed(STATEFUL, output_mode=mode), code % (field % ("sums", "long")))
+    renamed = changed(in_cents(old, code % (field % ("amounts", "long"))), plan=f"{old.plan} ")
+    (found,) = [each for each in find_changes(old, renamed) if each.rule == "output-column-redefined"]
+    assert found.effect.startswith(effect)
+    assert found.effect.endswith("; the stored state stays: Spark reads its fields by position, not by name")
+    other = changed(in_cents(old, code % (field % ("sums", "double"))), plan=f"{old.plan} ")
+    (found,) = [each for each in find_changes(old, other) if each.rule == "output-column-redefined"]
+    assert "by position" not in found.effect
+
+
+def test_a_column_from_state_above_another_state_may_combine_old_and_new_values() -> None:
+    """If a column comes from an aggregation above a join whose state differs, its effect says that groups in the state
+    may combine both. Negative control: a change above an equal state.
+    """
+    total = msgspec.structs.replace(AGGREGATE, values=(StateColumn(meaning="max(source 1.note)", type="string"),))
+    joined = msgspec.structs.replace(JOIN, values=(*JOIN.values, StateColumn(meaning="source 1.note", type="string")))
+    old = in_cents(changed(STATEFUL, operators=(joined, total), output_mode="append"), "max(source 1.note)")
+    other = msgspec.structs.replace(total, values=(StateColumn(meaning="max(source 0.g)", type="string"),))
+    new = in_cents(changed(old, operators=(JOIN, other)), "max(source 0.g)")
+    (found,) = [each for each in find_changes(old, new) if each.rule == "output-column-redefined"]
+    assert found.effect == (
+        "new results would have the new s; rows already written keep the old s; results from rows already in the state "
+        "may still have the old s, or combine both"
+    )
+    above = in_cents(old, "upper(max(source 1.note))")
+    (found,) = [each for each in find_changes(old, above) if each.rule == "output-column-redefined"]
+    assert "combine" not in found.effect
 
 
 def test_a_column_with_an_unknown_expression_is_covered_by_the_changed_plan() -> None:

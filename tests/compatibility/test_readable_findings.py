@@ -810,7 +810,7 @@ def test_a_change_to_available_now_states_that_the_query_terminates(before: str,
         ("5 seconds", True, "no action is needed if this is intended; to recompute the rows already written, deploy"),
         ("5 seconds", False, "no action is needed for this change alone: the new checkpoint version computes all rows"),
         ("availableNow", True, "no action is needed if this is intended: a deploy cannot recompute the rows already"),
-        ("availableNow", False, "no action is needed for this change alone if this is intended: rows already written"),
+        ("availableNow", False, "no action is needed for this change alone if this is intended: a deploy does not"),
     ],
 )
 def test_a_redefined_column_recommends_a_rebuild_only_if_one_is_possible(trigger: str, fits: bool, hint: str) -> None:

@@ -5,11 +5,12 @@ Only redefined columns of a rebuilt output may differ without an approval.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 
-from streamkeeper.compatibility.rule import operator_pairs
-from streamkeeper.model.manifests.manifest import Manifest, StateColumn, columns_of
+from streamkeeper.compatibility.rule import operator_pairs, same_state
+from streamkeeper.model.manifests.manifest import Manifest, Operator, StateColumn, columns_of
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _TEXT = re.compile(_QUOTED)
@@ -18,6 +19,10 @@ _STATIC_AND_CODE = re.compile(rf"({_QUOTED})|\b(static) \d+|\b(func=)\d+")
 _CODE = re.compile(rf"({_QUOTED})|\b(func=)\d+")
 RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)\[(\d+)\]", re.DOTALL)
 """Matches a column that stateful Python code returns, with the column's position in the result."""
+_STATE_TYPE = re.compile(r"\bstateType=(?=\{)")
+_FIELD_NAME = re.compile(rf'"name":{_QUOTED}')
+STATE_BY_POSITION = "; the stored state stays: Spark reads its fields by position, not by name"
+"""The end of the effect if only the names of fields in the state of stateful code differ."""
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
@@ -92,6 +97,22 @@ def same_static_tables(before: str, after: str) -> bool:
     return _unnumbered(before, _CODE) == _unnumbered(after, _CODE)
 
 
+def renames_state_alone(before: str, after: str) -> bool:
+    """Whether two results of stateful code differ only in the names of the fields in its state."""
+    (had, old_state), (has, new_state) = _without_state_type(before), _without_state_type(after)
+    alike = _unnumbered(had, _CODE) == _unnumbered(has, _CODE)
+    return alike and old_state != new_state and _FIELD_NAME.sub("", old_state) == _FIELD_NAME.sub("", new_state)
+
+
+def _without_state_type(canonical: str) -> tuple[str, str]:
+    """Return an expression without the type of its state, and that type; empty if it has none."""
+    found = _STATE_TYPE.search(canonical)
+    if found is None:
+        return canonical, ""
+    _, end = json.JSONDecoder().raw_decode(canonical, found.end())
+    return canonical[: found.end()] + canonical[end:], canonical[found.end() : end]
+
+
 def told_by_state(before: str, after: str, old: Manifest, new: Manifest, *, keys_alone: bool) -> bool:
     """Whether two expressions differ only in changed keys or values of stateful operators. Other rules report those
     changes.
@@ -113,6 +134,23 @@ def redefines_state(before: str, after: str, old: Manifest, new: Manifest) -> bo
         _without(left.meaning, before, 0) != before and _without(right.meaning, after, 0) != after
         for left, right in _changed_in_state(old, new, keys_alone=False)
     )
+
+
+def computed_in_other_state(before: str, after: str, old: Manifest, new: Manifest) -> bool:
+    """Whether two expressions differ in keys or values of aggregations or joins that no finding compares, because they
+    are above a stateful operator whose state differs, or whose state differs in another way.
+    """
+    pairs = list(zip(old.operators, new.operators, strict=False))
+    first = next((number for number, pair in enumerate(pairs) if not same_state(*pair)), len(pairs))
+    return any(
+        _kept_in(was, before) != _kept_in(now, after) for was, now in pairs[first:] if was.kind in ("aggregate", "join")
+    )
+
+
+def _kept_in(operator: Operator, canonical: str) -> set[str]:
+    """Return the keys and values of an operator that an expression contains."""
+    kept = (column.meaning for column in (*operator.key_columns, *operator.values))
+    return {part for part in kept if part and _without(part, canonical, 0) != canonical}
 
 
 def _changed_in_state(old: Manifest, new: Manifest, *, keys_alone: bool) -> list[tuple[StateColumn, StateColumn]]:

@@ -17,8 +17,10 @@ from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import (
     RESULT_OF_CODE,
+    STATE_BY_POSITION,
     is_known,
     output_columns,
+    renames_state_alone,
     same_meaning,
     same_static_tables,
     told_by_state,
@@ -101,7 +103,8 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             if can.delivers:
                 found = _of_records(found)
             elif severity is Severity.BREAKING and _are_results_of_code(before, after):
-                found = msgspec.structs.replace(found, effect=_OF_CODE.format(name=name))
+                stays = STATE_BY_POSITION if renames_state_alone(before.meaning, after.meaning) else ""
+                found = msgspec.structs.replace(found, effect=f"{_OF_CODE.format(name=name)}{stays}")
             yield from with_line([found], old, new, [before.meaning], [after.meaning])
             break
 

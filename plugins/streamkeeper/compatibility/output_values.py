@@ -8,9 +8,12 @@ from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import (
     RESULT_OF_CODE,
+    STATE_BY_POSITION,
+    computed_in_other_state,
     is_known,
     output_columns,
     redefines_state,
+    renames_state_alone,
     same_meaning,
     told_by_state,
 )
@@ -29,6 +32,18 @@ writes each result only once.
 """
 _FOLLOW = "follow the finding about the state"
 _WITH_STATE = "; the change also redefines a value in the state, which another finding reports"
+_OF_STATE_TOO = "; results from rows already in the state may still have the old {name}, or combine both"
+_OF_CODE = {
+    "update": "new results would have another {name}, if the stateful code now returns one; groups without new rows "
+    "keep the old {name} in the output",
+    "complete": "the next batch would write every group again, with another {name} if the stateful code now returns "
+    "one",
+}
+_ONCE_OF_CODE = (
+    "new results would have another {name}, if the stateful code now returns one; rows already written keep the old "
+    "{name}"
+)
+"""The effects on a column that stateful code returns: the check cannot tell whether the code returns other values."""
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
 
 
@@ -40,7 +55,6 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning
         if _told_of_code(before, after, old, new):
             continue
-        effect = OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE).format(name=name)
         of_state = redefines_state(before, after, old, new)
         found = note(
             "output-column-redefined",
@@ -48,9 +62,22 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             expression_change(before, after, named=names_of_both(old, new)),
             "sink_table_value_above",
             _FOLLOW if of_state else RECOMPUTE if new.output_mode == "update" else "",
-            f"{effect}{_WITH_STATE if of_state else ''}",
+            _effect(name, before, after, old, new),
         )
         yield from with_line([found], old, new, [before], [after])
+
+
+def _effect(name: str, before: str, after: str, old: Manifest, new: Manifest) -> str:
+    if all(map(RESULT_OF_CODE.fullmatch, (before, after))):
+        effect = _OF_CODE.get(new.output_mode, _ONCE_OF_CODE)
+        effect += STATE_BY_POSITION if renames_state_alone(before, after) else ""
+    else:
+        effect = OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE)
+    if redefines_state(before, after, old, new):
+        effect += _WITH_STATE
+    elif computed_in_other_state(before, after, old, new):
+        effect += _OF_STATE_TOO
+    return effect.format(name=name)
 
 
 def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool:
