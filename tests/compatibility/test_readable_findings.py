@@ -402,6 +402,25 @@ def test_an_unchanged_function_moved_above_the_state_is_shown_as_the_same() -> N
     }
 
 
+def test_an_unchanged_function_moved_out_of_the_state_is_not_worded_as_changed_code() -> None:
+    """The effect of an unchanged function that moved out of the state, or into it, states that the state was computed
+    with it, or without it. If a query keeps no state, the effect states that the function continues none.
+    """
+    inside = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "a"})
+    outside = changed(STATEFUL, functions={f"{ABOVE_STATE}0 step": "a"})
+    found = findings_of(inside, outside)["code-in-state-changed"]
+    assert found.effect.startswith("state that was computed with this function would be continued without it; ")
+    back = findings_of(outside, inside)["code-in-state-changed"]
+    assert back.effect.startswith("state that was computed without this function would be continued with it; ")
+    stateless = changed(STATELESS, functions=outside.functions)
+    found = findings_of(inside, stateless)["code-in-state-changed"]
+    assert (
+        found.effect == "this function would continue no state of the deployed query, because the candidate keeps none"
+    )
+    back = findings_of(stateless, inside)["code-in-state-changed"]
+    assert back.effect.endswith("because the deployed query keeps none")
+
+
 def test_a_check_for_null_that_spark_adds_is_not_called_a_filter_of_the_author() -> None:
     """The hint about an added check for null states that it may come from Spark, and the hint about a filter in the
     job's code does not.
@@ -896,7 +915,9 @@ def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() 
         ),
         ("deduplicate", "aggregate", "append", "every group starts without earlier rows"),
         ("deduplicate", "deduplicate-within-watermark", "append", "rows already seen are written again if they come"),
-        ("deduplicate", "", "append", "nothing is lost, because the candidate keeps no state"),
+        ("deduplicate", "", "append", "the keys of rows already seen are given up, so that these rows are"),
+        ("aggregate", "", "update", "the groups are given up, and their last results stay in the output"),
+        ("limit", "", "append", "the row count is given up"),
         ("join", "", "append", "rows waiting for a match are lost"),
     ],
 )

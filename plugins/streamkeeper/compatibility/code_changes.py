@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from streamkeeper.compatibility.one_sided_calls import one_sided
 from streamkeeper.compatibility.shown import change
 from streamkeeper.compatibility.terms import text_pieces
-from streamkeeper.model.manifests.manifest import ABOVE_STATE, BELOW_STATE, IMPORT, MOST_PARTS, CodePart, Manifest
+from streamkeeper.model.manifests.manifest import IMPORT, MOST_PARTS, CodePart, Manifest
 
 _MOST = 3
 _WIDTHS = (88, 56, 40)
@@ -29,7 +30,6 @@ _SHORT_VALUE = 40
 """A value that a function holds is shown if it has at most this many characters."""
 _LOCALS = ".<locals>"
 _DEFINES = re.compile(r"(?:@.*\n)*(?:async )?(?P<kind>def|class)\b|(?P<lambda>\(?lambda\b)")
-_PLACES = {BELOW_STATE: "in or below a stateful operator", ABOVE_STATE: "outside of all stateful operators"}
 _MADE = ".__create_fn__."
 """A part of the name of every function that a dataclass generates."""
 _METHOD = "builtins.method"
@@ -42,8 +42,6 @@ _PATTERN = re.compile(r"^(re\.compile\(.*, )(\d+)\)$", re.MULTILINE)
 
 NO_RECORD = "the code differs; one of the two manifests does not record its parts"
 NOT_IN_RECORD = f"the code differs beyond the first {MOST_PARTS} functions and values, which are all that is recorded"
-ADDED_CALL = "added: the deployed query does not call it"
-REMOVED_CALL = "removed: the candidate does not call it"
 NO_PART = "the code differs in a part that the manifests do not record; every recorded function and value is the same"
 
 
@@ -83,7 +81,7 @@ def code_change(name: str, old: Manifest, new: Manifest) -> CodeChange:
     had, has = _key(old, name), _key(new, name)
     written = new.written.get(has, "")
     if not had or not has:
-        return CodeChange(_one_sided(had, has, old, new), written)
+        return CodeChange(one_sided(had, has, old, new), written)
     before, after = _parts(old, had), _parts(new, has)
     if not before or not after:
         return CodeChange(NO_RECORD, written)
@@ -116,23 +114,6 @@ def _key(manifest: Manifest, name: str) -> str:
         return name
     place = name.partition(" ")[0]
     return next((key for key in manifest.functions if key.partition(" ")[0] == place), "")
-
-
-def _one_sided(had: str, has: str, old: Manifest, new: Manifest) -> str:
-    """Return the evidence about a function that only one of the two queries calls at this place."""
-    key, here, there = (has, new, old) if has else (had, old, new)
-    places = [place for place in _PLACES if key.startswith(place)]
-    elsewhere = [
-        place
-        for name, digest in there.functions.items()
-        if places and digest == here.functions[key] and not name.startswith(places[0])
-        for place in _PLACES
-        if name.startswith(place)
-    ]
-    if elsewhere:
-        before, after = (elsewhere[0], places[0]) if has else (places[0], elsewhere[0])
-        return f"the function itself is the same; it ran {_PLACES[before]} and now runs {_PLACES[after]}"
-    return ADDED_CALL if has else REMOVED_CALL
 
 
 def _last_on_record(*reached: Sequence[str]) -> str:

@@ -9,9 +9,10 @@ from itertools import zip_longest
 
 import msgspec
 
-from streamkeeper.compatibility.code_changes import ADDED_CALL, NO_PART, REMOVED_CALL, CodeChange, code_change
+from streamkeeper.compatibility.code_changes import NO_PART, CodeChange, code_change
 from streamkeeper.compatibility.effects import UNPROVEN
 from streamkeeper.compatibility.function_names import short_name
+from streamkeeper.compatibility.one_sided_calls import ADDED_CALL, MOVED, REMOVED_CALL
 from streamkeeper.compatibility.rule import (
     APPROVE,
     NEW_CHECKPOINT,
@@ -46,11 +47,12 @@ _APPROVE_CALL = (
     f"{APPROVE}. Approve if results may combine values computed with this function and values computed without it. If "
     f"not, {NEW_CHECKPOINT}"
 )
-_CALLS = {
-    ADDED_CALL: f"state that was computed without this function would be continued with it{UNPROVEN}",
-    REMOVED_CALL: f"state that was computed with this function would be continued without it{UNPROVEN}",
-}
-"""Maps the beginning of the evidence to the effect of a function that only one of the two queries calls."""
+_WITH = f"state that was computed without this function would be continued with it{UNPROVEN}"
+_WITHOUT = f"state that was computed with this function would be continued without it{UNPROVEN}"
+_CALLS = {ADDED_CALL: _WITH, MOVED[ABOVE_STATE]: _WITH, REMOVED_CALL: _WITHOUT, MOVED[BELOW_STATE]: _WITHOUT}
+"""Maps the beginning of the evidence to the effect of a function that only one of the two queries calls in or below a
+stateful operator."""
+_NO_STATE = "this function would continue no state of the deployed query, because the {side} keeps none"
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -70,11 +72,13 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             names.setdefault(shown, []).append(function_called(name, new))
     for changed, functions in names.items():
         effect = next((text for call, text in _CALLS.items() if changed.evidence.startswith(call)), "")
+        if not (old.operators and new.operators):
+            effect = _NO_STATE.format(side="candidate" if old.operators else "deployed query")
         yield Finding(
             rule="code-in-state-changed",
             line=changed.line,
             severity=Severity.OPAQUE,
-            where=f"{' and '.join(dict.fromkeys(functions))}, {_decides_on_state(new)}",
+            where=f"{' and '.join(dict.fromkeys(functions))}, {_decides_on_state(new if new.operators else old)}",
             evidence=changed.evidence,
             hint=_APPROVE_CALL if effect else _APPROVE_MEANING,
             effect=effect,

@@ -118,7 +118,14 @@ _ENDS = {"deduplicate": "", "join": _LOST["join"], "limit": ""}
 """First part of an operator's kind -> the loss if only the deployed query has such an operator. Outside of the append
 mode, an aggregation has written all of its results."""
 _NOT_WRITTEN = "results that are not written yet are lost"
-_NOTHING_LOST = "nothing is lost, because the candidate keeps no state"
+_GIVEN_UP = {
+    "aggregate": "the groups are given up, and their last results stay in the output",
+    "deduplicate": "the keys of rows already seen are given up, so that these rows are written again if they come "
+    "again",
+    "limit": "the row count is given up",
+}
+"""First part of an operator's kind -> what a switch gives up if the candidate has no stateful operator, and nothing is
+lost otherwise."""
 
 
 class Options(NamedTuple):
@@ -314,4 +321,5 @@ def _lost(old: Manifest, new: Manifest) -> str:
     lost = [_LOST.get(kind, _CODE_ALONE) if kind in before else _BEGINS.get(kind, _CODE_BEGINS) for kind in after]
     ends = _ENDS if old.output_mode == "append" else {**_ENDS, "aggregate": ""}
     lost += [ends.get(kind, _NOT_WRITTEN) for kind in before if kind not in after]
-    return ", ".join(filter(None, dict.fromkeys(lost))) or _NOTHING_LOST
+    lost = list(filter(None, lost)) or [_GIVEN_UP[kind] for kind in before]
+    return ", ".join(dict.fromkeys(lost))
