@@ -165,6 +165,28 @@ def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
     assert lines_change([line.format("", "o")], [line.format("", "o")]) == SAME_WORDS
 
 
+def test_a_schema_with_the_same_fields_in_another_order_is_shown_as_an_order() -> None:
+    """If a parser's schema lists the same fields in another order, the evidence shows the order, not a change of each
+    field. Negative control: a retyped field among moved ones is shown alone.
+    """
+    types = {"id": "String", "k": "String", "price": "Decimal", "who": "Struct", "x": "Integer"}
+
+    def line(*names: str, **other: str) -> str:
+        inner = {"Decimal": "DecimalType(10,2)", "Struct": "StructType(StructField(age,IntegerType,true))"}
+        kinds = {name: (types | other)[name] for name in names}
+        fields = [f"StructField({name},{inner.get(kind, f'{kind}Type')},true)" for name, kind in kinds.items()]
+        return f"~Project [from_json({', '.join(fields)}, value, Some(UTC), false) AS row]"
+
+    old, first = line(*types), line("k", "price", "who", "x", "id")
+    assert lines_change([old], [first]) == (
+        "order of the parsed fields: `id`, `k`, `price` and 2 more → `k`, `price`, `who` and 2 more (in `select`)"
+    )
+    swapped = line("k", "id", "price", "who", "x")
+    assert lines_change([old], [swapped]) == "order of the parsed fields: `id`, `k` → `k`, `id` (in `select`)"
+    retyped = line("k", "price", "who", "x", "id", x="Long")
+    assert lines_change([old], [retyped]) == "field x: `integer` → `long` (in `select`)"
+
+
 def test_an_added_long_plan_line_shows_only_its_computed_columns() -> None:
     """An added long line of a plan shows the computed columns and omits those that it only passes on."""
     columns = ", ".join(f"column_{number}" for number in range(12))

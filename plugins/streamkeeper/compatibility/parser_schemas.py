@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from streamkeeper.compatibility.terms import Term
 from streamkeeper.compatibility.user_terms import type_term
 
 Path = tuple[str, ...]
+Field = tuple[Path, str]
+"""The path and the type of a field."""
 
 _SCHEMA = re.compile(r"\b(?:s|dataS)chema=(?=\{)")
 _TYPE = re.compile(r":(?:[a-z_]+(?:\([\d,]+\))?|(?:array|map|struct)<[^\s]*>)(?=[\s,.)\]]|$)")
@@ -35,22 +38,39 @@ def changed_schema(before: str, after: str) -> str:
     if had == has or _TYPE.sub("", left) != _TYPE.sub("", right):
         return ""
     pairs = [(dict(_leaves(old, ())), dict(_leaves(new, ()))) for old, new in zip(had, has, strict=True)]
-    return _told(pairs)
+    return _first(text for pair in pairs for text in _fields_apart(*pair))
 
 
 def changed_schema_of_line(before: Term, after: Term) -> str:
-    """As ``changed_schema``, for two lines of a plan with the schemas of their parsers."""
-    leaves = _leaf_pairs(before, after)
-    if leaves is None:
+    """As ``changed_schema``, for two lines of a plan with the schemas of their parsers. A schema with the same fields
+    in another order is shown as such.
+    """
+    groups = _field_groups(before, after)
+    if groups is None:
         return ""
-    pairs = [(_listed_fields(left), _listed_fields(right)) for left, right in leaves]
-    return "" if any(None in pair for pair in pairs) else _told([(left or {}, right or {}) for left, right in pairs])
+    return _first(text for had, has in groups for text in _fields_of_parser(had, has))
 
 
-def _told(pairs: list[tuple[dict[Path, str], dict[Path, str]]]) -> str:
-    shown = list(dict.fromkeys(text for pair in pairs for text in _fields_apart(*pair)))
+def _first(texts: Iterable[str]) -> str:
+    """Return the first few texts without repetitions, and the number of further ones. Each is about one field."""
+    shown = list(dict.fromkeys(texts))
     more = len(shown) - _MOST
     return "; ".join(shown[:_MOST]) + (f"; {more} more field{'s' if more > 1 else ''}" if more > 0 else "")
+
+
+def _fields_of_parser(had: Sequence[Field], has: Sequence[Field]) -> Iterator[str]:
+    """Yield how the fields of one parser differ, whatever their places; if only the places differ, yield the order."""
+    gone, came = Counter(had) - Counter(has), Counter(has) - Counter(had)
+    if gone or came:
+        yield from _fields_apart(dict(gone.elements()), dict(came.elements()))
+    else:
+        yield f"order of the parsed fields: {_names(had)} → {_names(has)}"
+
+
+def _names(fields: Sequence[Field]) -> str:
+    names = list(dict.fromkeys(path[0] for path, _ in fields))
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(f"`{name}`" for name in names[:_MOST]) + more
 
 
 def _fields_apart(had: dict[Path, str], has: dict[Path, str]) -> Iterator[str]:
@@ -91,14 +111,24 @@ def _leaves(kind: Any, path: Path) -> Iterator[tuple[Path, str]]:
             yield path, kind if isinstance(kind, str) else str(type_term(json.dumps(kind)))
 
 
-def _leaf_pairs(before: Term, after: Term) -> list[tuple[str, str]] | None:
-    """The leaves in which two terms differ; None if the terms differ in anything else."""
+def _field_groups(before: Term, after: Term) -> list[tuple[list[Field], list[Field]]] | None:
+    """Return the fields in which two terms differ, one group per parser; None if the terms differ in anything else."""
     if before == after:
         return []
-    if before.parts and before.frame == after.frame and len(before.parts) == len(after.parts):
-        below = [_leaf_pairs(*pair) for pair in zip(before.parts, after.parts, strict=True)]
-        return None if None in below else [pair for pairs in below for pair in pairs or ()]
-    return None if before.parts or after.parts else [(str(before), str(after))]
+    if not before.parts or before.frame != after.frame or len(before.parts) != len(after.parts):
+        fields = _listed_fields(str(before)), _listed_fields(str(after))
+        return None if fields[0] is None or fields[1] is None else [(list(fields[0].items()), list(fields[1].items()))]
+    had, has, below = list[Field](), list[Field](), list[tuple[list[Field], list[Field]]]()
+    for left, right in zip(before.parts, after.parts, strict=True):
+        old, new = _listed_fields(str(left)), _listed_fields(str(right))
+        if old is not None and new is not None:
+            had += [] if left == right else old.items()
+            has += [] if left == right else new.items()
+        elif (inner := _field_groups(left, right)) is None:
+            return None
+        else:
+            below += inner
+    return [*([(had, has)] if had or has else []), *below]
 
 
 def _listed_fields(text: str, path: Path = ()) -> dict[Path, str] | None:
