@@ -235,7 +235,7 @@ def costs(base: Manifest) -> str:
         (["aggregate"], "with empty state: every group restarts without its earlier rows"),
         (["deduplicate-within-watermark"], "with empty state: rows already seen are written again if they come again"),
         (["join", "aggregate", "aggregate"], "rows waiting for a match are lost, every group restarts without"),
-        (["transform-with-state TransformWithState"], "its code starts without everything that it has stored"),
+        (["transform-with-state TransformWithState"], "the stateful code starts with nothing stored for any key"),
     ],
 )
 def test_the_hint_of_a_switch_without_state_names_what_each_operator_loses(kinds: list[str], told: str) -> None:

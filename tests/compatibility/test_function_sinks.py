@@ -142,7 +142,8 @@ def test_code_that_computes_columns_is_named() -> None:
     )
     (found,) = about_columns(old, new)
     assert found.evidence == (
-        "columns id, code: Python code that may compute it changed: value job.rate (job.py:3): `return a` → `return b`"
+        "columns id, code: Python code that may compute them changed: value job.rate (job.py:3): `return a` → "
+        "`return b`"
     )
     assert found.line == "job.py:3"
 
@@ -215,6 +216,15 @@ def test_a_column_is_redefined_if_its_code_or_lookup_table_changed(
     assert [each.evidence.partition(":")[0].removeprefix("column ") for each in found] == columns
     unnamed = changed(OLD, sink_columns=()), changed(OLD, **change, sink_columns=())
     assert about_columns(*unnamed) == []
+
+
+def test_several_columns_of_a_changed_static_table_read_as_one_clause() -> None:
+    """The evidence about columns of a changed static table has no verb that fits only one column."""
+    meanings = {**MEANINGS, "id": "static 0.id:string"}
+    found = about_columns(query(**meanings), changed(query(**meanings), plan=PLAN.replace("k#4)", "k2#6)")))
+    assert [each.evidence for each in found] == [
+        "columns id, topic: from a static table; the table, or the join with it, changed"
+    ]
 
 
 def test_only_rows_of_a_static_table_count_if_whole_rows_pass_through() -> None:

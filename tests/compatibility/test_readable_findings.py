@@ -289,6 +289,39 @@ def test_an_output_that_does_not_fit_names_one_remedy() -> None:
     assert found.evidence == "table t does not fit the query: its key is (a)"
 
 
+def test_the_hint_about_a_first_name_of_a_source_says_to_remove_it() -> None:
+    """If no source had a name before, the hint says to remove the name again, because there is no earlier name."""
+    named = with_source(STATELESS, name="first")
+    assert ": remove the name again, or run" in findings_of(STATELESS, named)["source-naming-changed"].hint
+    assert ": name all sources as before, or run" in findings_of(named, STATELESS)["source-naming-changed"].hint
+
+
+@pytest.mark.parametrize(
+    ("columns", "rule", "effect"),
+    [
+        ("a int", "output-column-added", "new rows would have the new column; rows already written lack it"),
+        ("a int\nb int", "output-column-added", "new rows would have the new columns; rows already written lack them"),
+        ("a int\nb int", "output-column-removed", "new rows would lack the columns; rows already written keep them"),
+    ],
+)
+def test_the_effect_on_several_columns_is_worded_in_the_plural(columns: str, rule: str, effect: str) -> None:
+    """The effect of added or removed columns speaks of columns if there are several, and of one column otherwise."""
+    to_files = changed(STATELESS, sink=msgspec.structs.replace(STATELESS.sink, kind="file", options={"format": "json"}))
+    more = changed(to_files, output_schema=f"{STATELESS.output_schema}\n{columns}", plan=f"{STATELESS.plan} ")
+    sides = (more, to_files) if rule.endswith("removed") else (to_files, more)
+    assert findings_of(*sides)[rule].effect == effect
+
+
+def test_a_join_that_stores_several_columns_less_is_worded_in_the_plural() -> None:
+    """The evidence names the side of several added columns once, and the effect does not speak of one column."""
+    more = [StateColumn(meaning=f"source 1.{name}", type="string") for name in ("y", "z")]
+    old, new = with_state(JOIN, values=(*JOIN.values, *more)), with_state(JOIN)
+    found = findings_of(old, new)["join-column-removed"]
+    assert found.evidence == "stored columns removed: right side of the join: `y`, `z`"
+    assert found.effect.endswith("have several columns more")
+    assert findings_of(new, old)["join-column-added"].effect.endswith("lack the new columns")
+
+
 def test_the_hint_for_a_rehearsal_without_rows_is_conditional_on_a_deploy() -> None:
     """The hint for a rehearsal without rows is conditional on a deploy, and the evidence states how many batches were
     searched at most.
@@ -959,11 +992,12 @@ def test_added_and_removed_functions_are_not_worded_as_changed_code() -> None:
 
 
 def test_the_hint_for_changed_table_columns_names_a_possible_interval_trigger() -> None:
-    """The hint for changed columns of a table names an interval trigger if that makes the switch possible, and states
-    that changing the table by hand does not help.
+    """The hint for changed columns of a table names the trigger as the reason if an interval trigger makes the switch
+    possible, and states that changing the table by hand does not help.
     """
     new = changed(STATEFUL, output_schema=f"{STATEFUL.output_schema}\nmore int", trigger="availableNow")
     hint = findings_of(STATEFUL, new)["output-column-added"].hint
+    assert hint.startswith("no switch is possible with the availableNow trigger, so the deploy is refused: ")
     assert "ends before it could take over. If the candidate has an interval trigger instead, the deploy can" in hint
     assert "Otherwise revert the change, or run it as a new query" in hint
     assert "Changing the table by hand does not help: the deploy is refused all the same, and the deployed" in hint

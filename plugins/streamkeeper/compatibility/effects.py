@@ -7,6 +7,7 @@ about damage has its own sentence: the effect that was measured at a start.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -119,8 +120,8 @@ BREAKING: dict[str, str] = {
     "built state",
     "input-of-stateful-code-retyped": "the code would receive another type in a column from which it has already built "
     "state",
-    "join-type-changed": "rows waiting in the state lack information that the new join type needs: some results would "
-    "be wrong or missing",
+    "join-type-changed": "rows waiting in the state would lack information that the new join type needs: some results "
+    "would be wrong or missing",
     "operator-condition-changed": "rows that the old condition has already evicted would be missing from new matches",
     "operator-state-changed": "Spark would reject the state that the code has stored, or read it with the wrong schema",
     "operator-timeout-changed": "state that waits for a timeout of the old kind would expire too early or never",
@@ -277,6 +278,15 @@ an effect.
 _OF = {Severity.NOTE: NOTES, Severity.OPAQUE: OPAQUE, Severity.BREAKING: BREAKING, Severity.FATAL: FATAL}
 
 
+_SEVERAL_COLUMNS = re.compile(r"(?:\w+ )?columns (?:added|removed): ")
+"""Matches evidence about several columns."""
+_PLURALS = (
+    (re.compile(r"\b(the|the new|the removed|the new key|the removed key) column\b"), r"\1 columns"),
+    (re.compile(r"\b(lack|keep) it$"), r"\1 them"),
+    (re.compile(r"\bone column more$"), "several columns more"),
+)
+
+
 def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = "", name: str = NAME) -> str:
     """Return the sentence that describes the effect of a rule's finding; empty for a rule without such a sentence.
 
@@ -306,8 +316,16 @@ def with_effect(finding: Finding, *, groups: str = "", name: str = NAME) -> Find
     if finding.effect:
         return finding
     effect = effect_of(finding.rule, finding.severity, where=finding.where, groups=groups, name=name)
+    effect = _of_several(effect) if _SEVERAL_COLUMNS.match(finding.evidence) else effect
     holds = finding.rule in UNCONDITIONAL[finding.severity]
     return msgspec.structs.replace(finding, effect=effect, unconditional=holds)
+
+
+def _of_several(effect: str) -> str:
+    """Return the effect of one added or removed column, worded for several columns."""
+    for one, several in _PLURALS:
+        effect = one.sub(several, effect)
+    return effect
 
 
 def _with_texts(finding: Finding) -> Finding:

@@ -25,8 +25,8 @@ _MOST_NAMES, _MOST_TEXTS, _LONGEST = 12, 2, 60
 _WORD = re.compile(r"\w\w")
 _UNKNOWN = "the function holds an object that cannot be compared"
 _FROM_STATE = "computed from state that changed, see the findings about that state"
-_BY_CODE = "Python code that may compute it changed"
-_OTHER_TABLE = "comes from a static table; the table, or the join with it, changed"
+_BY_CODE = "Python code that may compute {them} changed"
+_OTHER_TABLE = "from a static table; the table, or the join with it, changed"
 _ELSEWHERE = (
     "approve if the function writes the same rows to the same place, or if new batches are meant to be written in the "
     "new way while earlier rows stay as they are; otherwise revert the change"
@@ -156,7 +156,8 @@ def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Findi
             by_table.append(column.name)
     for names in _by_use(by_code, old, new):
         changed = _changed_code(names, old, new)
-        yield _redefined(names, old, new, f"{_columns(names)}: {_BY_CODE}: {changed.evidence}", changed.line)
+        by = _BY_CODE.format(them="them" if len(names) > 1 else "it")
+        yield _redefined(names, old, new, f"{_columns(names)}: {by}: {changed.evidence}", changed.line)
     for names in _by_use(by_table, old, new):
         yield _redefined(names, old, new, f"{_columns(names)}: {_OTHER_TABLE}")
 

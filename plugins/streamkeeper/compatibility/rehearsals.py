@@ -197,8 +197,8 @@ def rehearsed_without_rows(batch: int | None, *, searched: int) -> Finding:
         rule="rehearsed-without-rows",
         severity=Severity.NOTE,
         where="rehearsal" if batch is None else f"rehearsal of batch {batch}",
-        evidence=f"no batch with input rows ran: none of the last batches (at most {searched} were searched) has input "
-        "rows and still has its input and its state",
+        evidence="no batch with input rows ran: the rehearsed batch has none, and no earlier one with input rows could "
+        f"run (at most {searched} were searched)",
         hint="if this candidate is deployed, watch its first batch with rows",
     )
 

@@ -297,8 +297,15 @@ def shortened(term: Term) -> str:
 
 
 def counted(texts: Iterable[str]) -> str:
-    """Return the first texts in backticks, and the number of further ones."""
-    kept = list(map(quoted, texts))
+    """Return the first texts in backticks, and the number of further ones. A side of a join or union that several
+    consecutive texts have is shown once.
+    """
+    kept, last = list[str](), ""
+    for text in texts:
+        found = _SIDE.match(text)
+        side = found[0] if found else ""
+        kept.append(quoted(text.removeprefix(side) if side == last and len(text) > len(side) else text))
+        last = side
     return ", ".join(kept[:MOST]) + and_more(len(kept) - MOST)
 
 

@@ -33,6 +33,8 @@ from streamkeeper.model.manifests.manifest import Manifest, Source, columns_of, 
 from streamkeeper.sources.contract import OptionEffect, PlaceChange
 from streamkeeper.sources.known_sources import effect_of_option, place_of, risk_of_option, source_of
 
+_UNNAMED, _AS_BEFORE = "unnamed", "name all sources as before"
+
 
 def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed number of sources. Spark rejects a number that differs from the offset log, unless all sources
@@ -81,9 +83,11 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """
     if _all_named(old, new) or len(old.sources) != len(new.sources):
         return
-    before, after = ([source.name or "unnamed" for source in manifest.sources] for manifest in (old, new))
+    before, after = ([source.name or _UNNAMED for source in manifest.sources] for manifest in (old, new))
     if before != after:
-        hint = f"{NO_SWITCH}: name all sources as before, or {AS_NEW_QUERY}"
+        named = sum(name != _UNNAMED for name in after)
+        again = f"remove the name{'s' if named > 1 else ''} again" if set(before) == {_UNNAMED} else _AS_BEFORE
+        hint = f"{NO_SWITCH}: {again}, or {AS_NEW_QUERY}"
         yield breaking("source-naming-changed", "sources", change(before, after, "names"), "source naming", hint)
 
 

@@ -56,6 +56,7 @@ ONLY_BACK = (
     f"{NO_SWITCH}: a new checkpoint version would have to read the input again, and {{why}}. "
     f"{{otherwise}} the change, or {AS_NEW_QUERY}"
 )
+_OF_CHANGE, _OF_TRIGGER = "for this change", "with the availableNow trigger"
 _IF_INTERVAL = "If the candidate has an interval trigger instead, "
 _BY_HAND = (
     ". Changing the table by hand does not help: the deploy is refused all the same, and the deployed query fails at "
@@ -103,7 +104,7 @@ _LOST = {
     "limit": "the row count restarts at zero",
 }
 """First part of an operator's kind -> the loss if its state is discarded and the candidate has such an operator."""
-_CODE_ALONE = "its code starts without everything that it has stored"
+_CODE_ALONE = "the stateful code starts with nothing stored for any key"
 
 _BEGINS = {
     "aggregate": "every group starts without earlier rows",
@@ -258,6 +259,7 @@ def _only_back(finding: Finding, options: Options) -> str:
     """Return why the deploy cannot switch, and what is possible instead."""
     possible = f"{_IF_INTERVAL}the deploy can switch. Otherwise revert" if options.rebuilds_with_interval else "Revert"
     hint = ONLY_BACK.format(why=options.why_no_rebuild, otherwise=possible)
+    hint = hint.replace(_OF_CHANGE, _OF_TRIGGER, 1) if options.rebuilds_with_interval else hint
     columns = any(each.rule.startswith(_OF_COLUMNS) for each in _breaking(options))
     of_table = columns and capabilities_of(options.new.sink.kind).one_place
     return f"{hint}{_BY_HAND}" if of_table and finding.rule.startswith((_OF_COLUMNS, OUTPUT_DOES_NOT_FIT)) else hint
