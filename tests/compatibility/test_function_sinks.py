@@ -227,6 +227,16 @@ def test_several_columns_of_a_changed_static_table_read_as_one_clause() -> None:
     ]
 
 
+def test_a_column_with_the_same_expression_may_be_computed_differently() -> None:
+    """The effect on a column whose own expression is the same says that its values may differ. Negative control: the
+    effect on another expression says that they would.
+    """
+    (same,) = about_columns(OLD, changed(OLD, functions={**OLD.functions, "above/0 made": "other"}))
+    assert same.effect.startswith("code of new rows may be computed differently from code of the rows written so far")
+    (other,) = about_columns(OLD, unlike(id="sha2(source 0.k, 256)"))
+    assert other.effect.startswith("id of new rows would be computed differently from id of the rows written so far")
+
+
 def test_only_rows_of_a_static_table_count_if_whole_rows_pass_through() -> None:
     """If the sink function passes on whole rows, a static table counts as changed only by its rows, not by the text of
     the plan.

@@ -9,6 +9,7 @@ from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.code_changes import CodeChange, code_change
 from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import output_columns, redefined_columns, told_by_state
+from streamkeeper.compatibility.parser_schemas import changed_schema
 from streamkeeper.compatibility.rule import APPROVE, Rule, is_rows, same_context
 from streamkeeper.compatibility.shown import change, expression_change
 from streamkeeper.model.manifests.finding import Finding, Severity
@@ -121,7 +122,8 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             from_state.append(name)
             continue
         evidence = expression_change(before[name], after[name], f"column {name}", names_of_both(old, new))
-        found = _redefined([name], old, new, evidence)
+        perhaps = bool(changed_schema(before[name], after[name]))
+        found = _redefined([name], old, new, evidence, perhaps=perhaps)
         yield from with_line([found], old, new, [before[name]], [after[name]])
     for names in _by_use(went, old, new):
         yield _redefined(names, old, new, change(names, "", "column"))
@@ -129,7 +131,7 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         found = _redefined(names, old, new, change("", names, "column"))
         yield from with_line([found], old, new, [], [after[name] for name in names])
     for names in _by_use(from_state, old, new):
-        yield _redefined(names, old, new, f"{_columns(names)}: {_FROM_STATE}")
+        yield _redefined(names, old, new, f"{_columns(names)}: {_FROM_STATE}", perhaps=True)
 
 
 def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -157,9 +159,9 @@ def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Findi
     for names in _by_use(by_code, old, new):
         changed = _changed_code(names, old, new)
         by = _BY_CODE.format(them="them" if len(names) > 1 else "it")
-        yield _redefined(names, old, new, f"{_columns(names)}: {by}: {changed.evidence}", changed.line)
+        yield _redefined(names, old, new, f"{_columns(names)}: {by}: {changed.evidence}", changed.line, perhaps=True)
     for names in _by_use(by_table, old, new):
-        yield _redefined(names, old, new, f"{_columns(names)}: {_OTHER_TABLE}")
+        yield _redefined(names, old, new, f"{_columns(names)}: {_OTHER_TABLE}", perhaps=True)
 
 
 def sink_column_missing(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -220,7 +222,12 @@ def _changed_code(names: Sequence[str], old: Manifest, new: Manifest) -> CodeCha
     return code_change([*(name for name in changed if name in computing), *changed, *removed, *after][0], old, new)
 
 
-def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str, line: str = "") -> Finding:
+def _redefined(
+    names: Sequence[str], old: Manifest, new: Manifest, evidence: str, line: str = "", *, perhaps: bool = False
+) -> Finding:
+    """Return the finding. ``perhaps``: whether the columns may have the same values as before, because their
+    expressions are the same, or are computed from changed state.
+    """
     listed = _each(names)
     does = f"uses {_columns(names)}" if names[0] in _named(old, new) else "uses whole rows"
     uses = f"identifies or routes rows by {listed}, or takes the unit of other values from {listed}"
@@ -234,8 +241,8 @@ def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str
         evidence=evidence,
         hint=f"{APPROVE}. Do not approve if the function {uses}{unless}: revert the change instead, because a new "
         "checkpoint version does not change the rows that the function has already written",
-        effect=f"{_differs(names, old, new)}. If the function {uses}, new rows would go to another place or "
-        f"duplicate rows that they should replace{but}",
+        effect=f"{_differs(names, old, new, perhaps=perhaps)}. If the function {uses}, new rows would go to another "
+        f"place or duplicate rows that they should replace{but}",
     )
 
 
@@ -250,14 +257,15 @@ def _computed_inside(names: Sequence[str], old: Manifest, new: Manifest) -> str:
     return f"computed the same {_each(names)} itself until now" if names[0] not in output_columns(old) else ""
 
 
-def _differs(names: Sequence[str], old: Manifest, new: Manifest) -> str:
+def _differs(names: Sequence[str], old: Manifest, new: Manifest, *, perhaps: bool) -> str:
     """Return a text on how these columns of new rows would differ from those of the rows written so far."""
     listed = _each(names)
     if names[0] not in output_columns(new):
         return f"new rows would lack {listed}, which the rows written so far have"
     if names[0] not in output_columns(old):
         return f"new rows would have {listed}, which the rows written so far lack"
-    return f"{listed} of new rows would be computed differently from {listed} of the rows written so far"
+    how = f"{'may' if perhaps else 'would'} be computed differently"
+    return f"{listed} of new rows {how} from {listed} of the rows written so far"
 
 
 def _lacks(name: str, manifest: Manifest) -> bool:
