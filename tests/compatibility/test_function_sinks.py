@@ -171,10 +171,13 @@ def test_a_column_that_moved_into_the_function_may_be_approved() -> None:
     )
     (found,) = about_columns(both, inside)
     assert found.evidence == "columns removed: `key`, `place`"
-    assert "other values from key, place, unless it now computes the same key, place itself: revert" in found.hint
-    assert found.effect.endswith("should replace, unless the function now computes the same key, place itself")
+    assert "rows by one of these columns, or takes the unit" in found.hint
+    assert ", unless it now computes the same values itself: revert" in found.hint
+    assert found.effect.endswith("should replace, unless the function now computes the same values itself")
     (back,) = about_columns(inside, both)
-    assert ", unless it computed the same key, place itself until now: revert" in back.hint
+    assert ", unless it computed the same values itself until now: revert" in back.hint
+    (alone,) = about_columns(changed(query(k="source 0.k", key="source 0.x"), sink_columns=("*",)), inside)
+    assert "other values from key, unless it now computes the same key itself: revert" in alone.hint
     (same,) = about_columns(both, changed(inside, functions=both.functions))
     assert "unless" not in f"{same.hint} {same.effect}"
 

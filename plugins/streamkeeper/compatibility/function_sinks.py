@@ -116,7 +116,7 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if not _may_use(name, old, new) or _lacks(name, new):
             continue
         if name not in before or name not in after:
-            (came if name in after else went).append(name)
+            (came if name in output_columns(new) else went).append(name)
             continue
         if told_by_state(before[name], after[name], old, new, keys_alone=False):
             from_state.append(name)
@@ -129,7 +129,7 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         yield _redefined(names, old, new, change(names, "", "column"))
     for names in _by_use(came, old, new):
         found = _redefined(names, old, new, change("", names, "column"))
-        yield from with_line([found], old, new, [], [after[name] for name in names])
+        yield from with_line([found], old, new, [], [after.get(name, "") for name in names])
     for names in _by_use(from_state, old, new):
         yield _redefined(names, old, new, f"{_columns(names)}: {_FROM_STATE}", perhaps=True)
 
@@ -228,9 +228,9 @@ def _redefined(
     """Return the finding. ``perhaps``: whether the columns may have the same values as before, because their
     expressions are the same, or are computed from changed state.
     """
-    listed = _each(names)
+    of = names[0] if len(names) == 1 else "one of these columns"
     does = f"uses {_columns(names)}" if names[0] in _named(old, new) else "uses whole rows"
-    uses = f"identifies or routes rows by {listed}, or takes the unit of other values from {listed}"
+    uses = f"identifies or routes rows by {of}, or takes the unit of other values from {of}"
     inside = _computed_inside(names, old, new)
     unless, but = (f", unless it {inside}", f", unless the function {inside}") if inside else ("", "")
     return Finding(
@@ -252,9 +252,10 @@ def _computed_inside(names: Sequence[str], old: Manifest, new: Manifest) -> str:
     """
     if not any(had and has for _, had, has in _changed(old, new)):
         return ""
+    same = names[0] if len(names) == 1 else "values"
     if names[0] not in output_columns(new):
-        return f"now computes the same {_each(names)} itself"
-    return f"computed the same {_each(names)} itself until now" if names[0] not in output_columns(old) else ""
+        return f"now computes the same {same} itself"
+    return f"computed the same {same} itself until now" if names[0] not in output_columns(old) else ""
 
 
 def _differs(names: Sequence[str], old: Manifest, new: Manifest, *, perhaps: bool) -> str:
@@ -265,7 +266,8 @@ def _differs(names: Sequence[str], old: Manifest, new: Manifest, *, perhaps: boo
     if names[0] not in output_columns(old):
         return f"new rows would have {listed}, which the rows written so far lack"
     how = f"{'may' if perhaps else 'would'} be computed differently"
-    return f"{listed} of new rows {how} from {listed} of the rows written so far"
+    those = listed if len(names) == 1 else "those"
+    return f"{listed} of new rows {how} from {those} of the rows written so far"
 
 
 def _lacks(name: str, manifest: Manifest) -> bool:
