@@ -26,7 +26,7 @@ from uuid import uuid4
 from bench.report import write_report
 from harness.kafka_broker import KafkaBroker, running_broker
 from harness.postgres_server import find_programs, new_database, postgres_server
-from streamkeeper import DeltaSink, FileSink, KafkaSink, TableSink
+from streamkeeper import AppendTableSink, DeltaSink, FileSink, KafkaSink, TableSink
 from streamkeeper.driver.session import session_conf, start_session
 from streamkeeper.jvm.delta_commits import commit_create_only
 from streamkeeper.jvm.task_classes import load_task_class
@@ -52,6 +52,7 @@ _PEERS = {
     "FileSink": ("Parquet",),
     "DeltaSink": ("Delta with txnAppId", "Delta"),
     "TableSink": ("JDBC", "JDBC to a table with the key", "JDBC with reWriteBatchedInserts"),
+    "AppendTableSink": ("JDBC", "JDBC with reWriteBatchedInserts"),
     "KafkaSink": ("Kafka",),
     "KafkaSink without headers": ("Kafka",),
 }
@@ -117,6 +118,7 @@ class _Bench:
             "JDBC to a table with the key": lambda: self._jdbc(keyed=True),
             "JDBC with reWriteBatchedInserts": lambda: self._jdbc(reWriteBatchedInserts="true"),
             "TableSink": lambda: self._sink(TableSink(self._url, self._name(), key=["id"])),
+            "AppendTableSink": lambda: self._sink(AppendTableSink(self._url, self._name())),
             "Kafka": lambda: self._kafka(_spark_s_own("kafka", topic=self._topic(), **self._servers)),
             "KafkaSink": lambda: self._kafka(self._sink(KafkaSink(broker.servers, self._topic()))),
             "KafkaSink without headers": lambda: self._kafka(

@@ -249,6 +249,21 @@ def test_an_accepted_loss_of_the_record_adds_no_row_twice(
     assert held(warehouse) == before
 
 
+def test_a_restore_after_a_loss_of_the_record_deletes_later_batches(
+    warehouse: Warehouse, first: TableWriter, raised: Open, write: Write
+) -> None:
+    """If the record of the table was lost before the fence of a restored version, which a person accepted, the rows of
+    later batches are deleted all the same.
+    """
+    warehouse.execute("DELETE FROM streamkeeper_outputs")
+    restored = raised(2, OutputSegment("v0001", 1), V2)
+    restored.seed(1)
+    write(restored, 2, ("a", 4))
+    assert [row[1:] for row in held(warehouse)] == [
+        (1, "v0001", 0), (1, "v0001", 0), (2, "v0001", 1), (4, "v0002", 2)
+    ]  # fmt: skip
+
+
 def test_a_lost_journal_learns_the_earlier_versions_from_the_fence(
     warehouse: Warehouse, first: TableWriter, raised: Open, write: Write
 ) -> None:

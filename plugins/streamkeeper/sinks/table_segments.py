@@ -78,6 +78,11 @@ def cut_back(
             f"table {row.output} has no batch of {what}: its newest batch is {held[-1].last} of {held[-1].version}",
             hint="restore the table from a backup of the database, or rebuild it with `--strategy rebuild`",
         )
+    if not held and sa.inspect(connection).has_table(row.output):
+        # Only the record is lost: the limits still apply to the rows.
+        for limit in wanted:
+            if limit.last is not None:
+                delete_after(connection, row.output, limit.version, limit.last)
     kept = {segment.version: segment.last for segment in left or []}
     for segment in held:
         if kept.get(segment.version, -1) != segment.last:
