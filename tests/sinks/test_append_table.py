@@ -164,8 +164,6 @@ def test_a_version_whose_parent_is_not_in_the_table_deletes_nothing(
     before = held(warehouse)
     with pytest.raises(OutputUnfit, match="no batch of v0002, which v0003 continues: its newest batch is 3 of v0001"):
         raised(2, OutputSegment("v0002", 5), V3)
-    with pytest.raises(OutputUnfit, match="has no batch of v0003"):
-        raised(2, V3, begun=True)
     assert held(warehouse) == before
     assert warehouse.outputs["totals"] == (1, "v0001", 3)
 
@@ -174,8 +172,7 @@ def test_segments_that_a_rebuilt_journal_does_not_know_stay(
     warehouse: Warehouse, first: TableWriter, raised: Open, write: Write
 ) -> None:
     """If a rebuilt journal does not know the parents of versions, neither the next epoch of the current version nor a
-    restore of one of its batches deletes the rows of the versions before it, and a restore to a batch of an earlier
-    version keeps exactly that version's batches up to it.
+    restore of one of its batches deletes the rows of the versions before it.
     """
     write(raised(2, OutputSegment("v0001", 3), V2), 4, ("c", 8))
     before = held(warehouse)
@@ -186,22 +183,46 @@ def test_segments_that_a_rebuilt_journal_does_not_know_stay(
     record = restored.read_record()
     assert record is not None
     assert record.last == {"v0001": 3, "v0002": 4}
-    raised(5, OutputSegment("v0002", 1), OutputSegment("v0009"))
-    assert [row[2:] for row in held(warehouse)] == [("v0001", 0), ("v0001", 0), ("v0001", 1)]
 
 
-def test_a_new_version_that_continues_none_puts_the_table_aside(
+def test_batches_of_a_version_that_counts_anew_stay(
     warehouse: Warehouse, first: TableWriter, raised: Open, write: Write
 ) -> None:
-    """A new version that continues no other one begins an empty table and deletes no row: the earlier table is kept for
-    a rollback.
+    """A handoff that gives the state up begins with batch 0, and neither a restart of its driver nor a restore to one
+    of its batches takes this number for a batch of the earlier version.
+    """
+    second = raised(2, OutputSegment("v0001", 3), V2)
+    for number in range(3):
+        write(second, number, ("c", number))
+    before = held(warehouse)
+    assert raised(3, OutputSegment("v0001", 3), V2).last_batch() == 2
+    assert held(warehouse) == before
+    raised(4, OutputSegment("v0001", 3), OutputSegment("v0002", 1), V3)
+    assert held(warehouse) == before[:-1]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_version_that_continues_none_puts_the_table_aside(
+    warehouse: Warehouse, first: TableWriter, raised: Open, write: Write, begun: bool
+) -> None:
+    """A version that continues no other one begins an empty table and deletes no row, also if the loss of its own
+    batches was accepted: the earlier table is kept, with the privileges of other roles, and can be restored.
     """
     before = held(warehouse)
-    second = raised(2, V2)
+    if not warehouse.sqlite:
+        warehouse.execute("GRANT SELECT ON totals TO PUBLIC")
+    for epoch in (2, 3):
+        second = raised(epoch, V2, begun=begun)
+    asked = question_about(AppendTableSink(warehouse.url, table="totals"), where=warehouse.url)
+    assert (ask_output(asked).batch, reconcile(asked, 1).refusal) == (3, "")
     assert warehouse.rows("SELECT count(*) FROM totals__v0001") == [(4,)]
     write(second, 0, ("c", 8))
     assert held(warehouse) == [("c", 8, "v0002", 0)]
-    assert raised(3, V1).last_batch() == 3
+    if not warehouse.sqlite:
+        assert warehouse.rows("SELECT position('=r/' IN relacl::text) > 0 FROM pg_class WHERE relname = 'totals'") == [
+            (True,)
+        ]
+    assert raised(4, V1).last_batch() == 3
     assert held(warehouse) == before
 
 
@@ -308,6 +329,18 @@ def test_a_snapshot_before_the_first_batch_of_a_handoff_can_be_restored(
     record = restored.read_record()
     assert record is not None
     assert record.last == {"v0001": 3, "v0002": 3}
+
+
+def test_a_superseded_writer_records_no_seed(warehouse: Warehouse, first: TableWriter, raised: Open) -> None:
+    """A writer that was superseded before it records the batch with which it continues changes neither the record nor
+    the rows.
+    """
+    second = raised(2, OutputSegment("v0001", 3), V2)
+    raised(3, V1)
+    with pytest.raises(Fenced):
+        second.seed(3)
+    assert warehouse.outputs["totals"] == (3, "v0001", 3)
+    assert len(held(warehouse)) == 4
 
 
 def test_rolling_back_a_handoff_deletes_the_rows_of_the_second_version(

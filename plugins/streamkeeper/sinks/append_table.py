@@ -90,13 +90,13 @@ class AppendTableWriter(TableWriter):
         assert row is not None, "the fence creates the output's row"
         # A shadow has no ancestors: its table has only its own rows.
         serving = context.serving if context.serving and not self._in_shadow else (OutputSegment(context.version),)
-        starts = len(serving) == 1 and not context.begun
-        if starts and row.version is None and not self._in_shadow:
-            refuse_foreign_rows(connection, self._table)
-        if starts and serving[0].version not in {segment.version for segment in segments_of(row)} and row.version:
+        starts = len(serving) == 1 and context.version not in {segment.version for segment in segments_of(row)}
+        if starts and row.version is not None:
             put_aside(connection, self._outputs, self._table)
-        else:
-            cut_back(connection, self._outputs, row, serving, context.version)
+            return
+        if starts and not self._in_shadow and not context.begun:
+            refuse_foreign_rows(connection, self._table)
+        cut_back(connection, self._outputs, row, serving, context.version)
 
     def _earlier(self, connection: Connection) -> dict[str, Any]:
         row = read_row(connection, self._outputs, self._table)
@@ -106,12 +106,9 @@ class AppendTableWriter(TableWriter):
         return {"segments": as_text(segments_of(row) if begins else earlier_segments(row))}
 
     def _record_batch(self, connection: Connection, batch_id: int) -> None:
-        import sqlalchemy as sa
-
         super()._record_batch(connection, batch_id)
         # The batches that follow are written again.
-        if sa.inspect(connection).has_table(self._table):
-            delete_after(connection, self._table, self._context.version, batch_id)
+        delete_after(connection, self._table, self._context.version, batch_id)
 
     def _compare(
         self, connection: Connection, old: str, new: str, *, may_differ: Collection[str] = ()

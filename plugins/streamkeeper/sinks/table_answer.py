@@ -47,12 +47,14 @@ def answer(question: OutputQuestion) -> OutputAnswer:
         return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)
     finally:
         engine.dispose()
-    if row is None or row.version is None:
+    if row is None:
         return OutputAnswer(record=record)
     if row.owner != question.owner:
         return OutputAnswer(unknown=f"table {table} is written by {row.owner}")
     if record.every_version:
         return OutputAnswer(batch=record.last.get(question.version), record=record)
+    if row.version is None:
+        return OutputAnswer(record=record)
     if row.version != question.version:
         unknown = f"checkpoint version {row.version} has written to table {table} since"
         return OutputAnswer(unknown=unknown, record=record)

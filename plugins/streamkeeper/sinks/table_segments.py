@@ -78,7 +78,7 @@ def cut_back(
             f"table {row.output} has no batch of {what}: its newest batch is {held[-1].last} of {held[-1].version}",
             hint="restore the table from a backup of the database, or rebuild it with `--strategy rebuild`",
         )
-    if not held and sa.inspect(connection).has_table(row.output):
+    if not held:
         # Only the record is lost: the limits still apply to the rows.
         for limit in wanted:
             if limit.last is not None:
@@ -100,22 +100,16 @@ def _remaining(held: Sequence[OutputSegment], wanted: Sequence[OutputSegment]) -
             position = positions[limit.version]
             last = held[position].last
             cut = last if limit.last is None or last is None else min(last, limit.last)
-            before = [*held[:position]]
-            if cut is None or cut < 0:
-                return before
-            left = [*before, OutputSegment(limit.version, cut)]
-            # Batch numbers continue from version to version, so a smaller number is of an earlier version.
-            while len(left) > 1 and cut < (left[-2].last or 0):
-                left.pop()
-                left[-1] = OutputSegment(left[-1].version, cut)
-            return left
+            return [*held[:position], *([] if cut == -1 else [OutputSegment(limit.version, cut)])]
     return None
 
 
 def delete_after(connection: Connection, table: str, version: str, last: int | None) -> None:
-    """Delete a version's rows of batches after ``last``; -1 deletes all of them."""
+    """Delete a version's rows of batches after ``last``, if the table exists; -1 deletes all of them."""
     import sqlalchemy as sa
 
+    if not sa.inspect(connection).has_table(table):
+        return
     rows = sa.table(table, sa.column(VERSION_COLUMN), sa.column(BATCH_COLUMN))
     mine = rows.c[VERSION_COLUMN] == version
     connection.execute(sa.delete(rows).where(mine, rows.c[BATCH_COLUMN] > last))

@@ -34,6 +34,7 @@ from streamkeeper.sinks.staging import (
 from streamkeeper.sinks.table_of_outputs import add_missing_columns, check_outputs_table, known_outputs
 from streamkeeper.sinks.table_record import create_file, read_table_record
 from streamkeeper.sinks.versions_of_table import (
+    carry_grants_of_kept,
     check_shadow,
     claim_batch,
     drop_version,
@@ -117,9 +118,10 @@ class TableWriter(SinkWriter):
         import sqlalchemy as sa
 
         outputs, context = self._outputs, self._context
-        check_epoch(connection, outputs, self._table, context.epoch, in_shadow=self._in_shadow)
         place = {"version": context.version, "batch_id": batch_id, **self._earlier(connection)}
-        connection.execute(sa.update(outputs).where(outputs.c.output == self._table).values(**place))
+        mine = (outputs.c.output == self._table) & (outputs.c.epoch == context.epoch)
+        if connection.execute(sa.update(outputs).where(mine).values(**place)).rowcount != 1:
+            check_epoch(connection, outputs, self._table, context.epoch, in_shadow=self._in_shadow)
 
     def newest_claim(self) -> OutputClaim | None:
         """Return the output row's claim, of this query and installation; None if there is none. Creates nothing."""
@@ -219,7 +221,10 @@ class TableWriter(SinkWriter):
             find_staging_table(connection, name)
             if find_differences(connection, staged):
                 staged.drop(connection)
+            fresh = not sa.inspect(connection).has_table(name)
             data.create(connection, checkfirst=True)
+            if fresh and not self._in_shadow:
+                carry_grants_of_kept(connection, self._outputs, name, self._owner)
             staged.create(connection, checkfirst=True)
         self._prepared = (columns, data, staged)
         return data, staged

@@ -262,10 +262,23 @@ def put_aside(connection: Connection, outputs: Table, table: str) -> None:
     serving = read_row(connection, outputs, table)
     assert serving is not None, "the fence creates the output's row"
     refuse_dependents(connection, table)
-    _retire(connection, outputs, table, serving, newer_than=serving.epoch)
+    retained = _retire(connection, outputs, table, serving, newer_than=serving.epoch)
     drop_staging_table(connection, table)
+    for other in _other_versions(connection, outputs, table, serving.owner) if retained else ():
+        if other != retained:
+            drop_version(connection, outputs, other)
     place = {"version": None, "batch_id": None, "segments": "[]"}
     connection.execute(sa.update(outputs).where(outputs.c.output == table).values(**place))
+
+
+def carry_grants_of_kept(connection: Connection, outputs: Table, table: str, owner: str) -> None:
+    """Give other roles the same privileges on a new table as on the table that it replaces, if that one is kept.
+
+    ``connection``: the open transaction. ``outputs``: the table of outputs. ``table``: the new table. ``owner``: its
+    query, ``<job>/<query>``.
+    """
+    for kept in _other_versions(connection, outputs, table, owner):
+        carry_grants(connection, kept, table)
 
 
 def drop_version(connection: Connection, outputs: Table, name: str) -> None:

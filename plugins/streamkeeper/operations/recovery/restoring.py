@@ -164,7 +164,11 @@ def restore_version(
     accepted = _accepted_loss(installation, state, plan, f"{job}/{query}", loss_accepted_by, reason)
     refusal = why_not_cut_back(installation, state, plan.release, query, written, snapshot) if carries_on else ""
     if refusal:
-        raise OperationRefused(refusal, hint="restore a newer snapshot, or rebuild the output")
+        raise OperationRefused(
+            refusal,
+            hint="if the output cannot be read from here, mend that first; otherwise restore a newer snapshot, or"
+            " rebuild the output",
+        )
     crash_point("restore.record.before")
     state, reserved = _reserve(installation, plan, job, query, snapshot, accepted=accepted)
     crash_point("restore.record.after")
