@@ -78,7 +78,7 @@ _SHAPES = {
         hint="do not start the query. Restore the file in `offsets` that belongs to the last committed batch",
     ),
     "open-batch": _Shape(
-        "Spark runs the planned batch again, under its id and with its offsets, as after any crash",
+        "Spark runs the planned batch again, under its id and with its offsets, unless a running driver finishes it",
         hint="nothing to do: a sink that records batch ids skips a batch that it already has; a function may "
         "receive it again",
         safe=True,

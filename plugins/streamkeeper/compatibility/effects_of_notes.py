@@ -54,7 +54,7 @@ NOTES: dict[str, str] = {
     "aggregated-field-widened": "{name} would continue as before: the stored type is the same",
     "percentile-changed": "{name} would be correct from now on: all percentiles keep the same state",
     "null-summed-as-zero": "sums would stay the same; a group that holds only nulls becomes zero at its next row",
-    "columns-of-stateful-code-changed": "the code would continue with its state; it fails if it reads a removed column",
+    "columns-of-stateful-code-changed": "the code would receive other columns; it fails if it reads a removed one",
     "join-type-changed": "rows waiting in the state would be joined by the new join type from now on",
     "join-range-narrowed": "matches outside the new range would no longer be produced; existing results stay",
     "limit-changed": "the row count would continue under the new limit; rows dropped before stay dropped",
