@@ -42,7 +42,7 @@ def test_a_table_of_outputs_without_an_installation_column_is_read_unchanged(war
     such a table raises ``NotFound``.
     """
     warehouse.execute("CREATE TABLE of_somebody_else (a INTEGER)")
-    with pytest.raises(NotFound, match="no TableSink has written there"):
+    with pytest.raises(NotFound, match="no job has written a table there"):
         read_fences(warehouse.url)
     columns = "output TEXT PRIMARY KEY, owner TEXT, epoch BIGINT, version TEXT, batch_id BIGINT"
     warehouse.execute(

@@ -258,7 +258,7 @@ def test_invalid_rebuild_input_is_refused_in_one_line(lost: Lost, tmp_path: Path
         (str(tmp_path / "empty"), "contains no epoch log of a FileSink"),
         (str(tmp_path / "nowhere"), "contains no epoch log of a FileSink"),
         (f"sqlite:///{tmp_path}/none.db", "none.db does not exist"),
-        (f"sqlite:///{tmp_path}/other.db", "no TableSink has written there"),
+        (f"sqlite:///{tmp_path}/other.db", "no job has written a table there"),
         ("mysql://host/db", "not supported"),
         ("secret://env/NOT_SET", "NOT_SET"),
     ):
