@@ -270,6 +270,38 @@ def test_an_accepted_loss_of_the_record_adds_no_row_twice(
     assert held(warehouse) == before
 
 
+def test_an_accepted_loss_of_the_record_keeps_the_batches_of_a_version_with_a_parent(
+    warehouse: Warehouse, first: TableWriter, raised: Open, write: Write, spark: SparkSession
+) -> None:
+    """If only the record of the table was lost and a person accepts that, the batches that a handed-over version wrote
+    and committed itself stay.
+    """
+    second = raised(2, OutputSegment("v0001", 3), V2)
+    write(second, 4, ("c", 8))
+    write(second, 5, ("d", 9))
+    before = held(warehouse)
+    warehouse.execute("DELETE FROM streamkeeper_outputs")
+    again = raised(3, OutputSegment("v0001", 3), V2, begun=True)
+    again.seed(3)
+    again.begin_after(spark.createDataFrame([], SCHEMA), 5)
+    assert held(warehouse) == before
+    assert again.last_batch() == 5
+
+
+def test_a_loss_of_the_record_with_rows_of_an_abandoned_version_is_refused(
+    warehouse: Warehouse, first: TableWriter, raised: Open, write: Write
+) -> None:
+    """If the record of the table is lost, and the table has rows of a version whose input would be read again, the
+    fence refuses and changes nothing.
+    """
+    write(raised(2, OutputSegment("v0001", 3), V2), 4, ("c", 8))
+    before = held(warehouse)
+    warehouse.execute("DELETE FROM streamkeeper_outputs")
+    with pytest.raises(OutputUnfit, match="table totals has rows of v0002, which v0003 does not continue"):
+        raised(3, OutputSegment("v0001", 1), V3)
+    assert held(warehouse) == before
+
+
 def test_a_restore_after_a_loss_of_the_record_deletes_later_batches(
     warehouse: Warehouse, first: TableWriter, raised: Open, write: Write
 ) -> None:

@@ -35,8 +35,8 @@ class AppendTableSink(DatabaseTable):
     missing.
 
     The table has two more columns: ``_sk_version`` and ``_sk_batch`` name the checkpoint version and the batch that
-    wrote a row. After a restore, the rows of later batches are deleted. A rebuilt version is written to
-    ``<table>__<version>``, with its own columns, until it replaces the table.
+    wrote a row. The first start after a restore or a rollback deletes the rows of later batches. A rebuilt version is
+    written to ``<table>__<version>``, with its own columns, until it replaces the table.
 
     The types of the columns are those of a ``TableSink``.
     """
@@ -105,8 +105,8 @@ class AppendTableWriter(TableWriter):
         begins = row.version is not None and row.version != self._context.version
         return {"segments": as_text(segments_of(row) if begins else earlier_segments(row))}
 
-    def _record_batch(self, connection: Connection, batch_id: int) -> None:
-        super()._record_batch(connection, batch_id)
+    def _continue_after(self, connection: Connection, batch_id: int) -> None:
+        super()._continue_after(connection, batch_id)
         # The batches that follow are written again.
         delete_after(connection, self._table, self._context.version, batch_id)
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import OutputUnfit
+from streamkeeper.model.names import version_number
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.staging import BATCH_COLUMN, VERSION_COLUMN
 
@@ -65,7 +67,8 @@ def cut_back(
     ``connection``: the open transaction. ``outputs``: the table of outputs. ``row``: the output's row. ``wanted``: the
     segments that readers may see, oldest first. ``version``: the version that continues the output.
 
-    Raises OutputUnfit if the table has batches, but none of a segment of ``wanted``.
+    Raises OutputUnfit if the table has batches, but none of a segment of ``wanted``. Raises it also if the table's
+    record is lost, and the table has rows of a later version that is not in ``wanted``.
     """
     import sqlalchemy as sa
 
@@ -80,6 +83,7 @@ def cut_back(
         )
     if not held:
         # Only the record is lost: the limits still apply to the rows.
+        _refuse_other_versions(connection, row.output, wanted)
         for limit in wanted:
             if limit.last is not None:
                 delete_after(connection, row.output, limit.version, limit.last)
@@ -102,6 +106,22 @@ def _remaining(held: Sequence[OutputSegment], wanted: Sequence[OutputSegment]) -
             cut = last if limit.last is None or last is None else min(last, limit.last)
             return [*held[:position], *([] if cut == -1 else [OutputSegment(limit.version, cut)])]
     return None
+
+
+def _refuse_other_versions(connection: Connection, table: str, wanted: Sequence[OutputSegment]) -> None:
+    import sqlalchemy as sa
+
+    if not sa.inspect(connection).has_table(table):
+        return
+    version = sa.table(table, sa.column(VERSION_COLUMN)).c[VERSION_COLUMN]
+    names, first = {segment.version for segment in wanted}, version_number(wanted[0].version)
+    for other in connection.execute(sa.select(version).distinct()).scalars():
+        if other not in names and is_version_name(other) and version_number(other) > first:
+            raise OutputUnfit(
+                f"table {table} has rows of {other}, which {wanted[-1].version} does not continue, and its record in"
+                " streamkeeper_outputs is lost",
+                hint="restore the record from a backup of the database, or rebuild with `--strategy rebuild`",
+            )
 
 
 def delete_after(connection: Connection, table: str, version: str, last: int | None) -> None:
