@@ -75,6 +75,7 @@ CODE = Operator(
         (AGGREGATE, "shape", "join Inner on equalto({}.place, source 1.k)", "upstream-changed"),
         (JOIN, "rows", "lessthan(3:long, {}.qty)", "filter-below-join-changed"),
         (JOIN, "values", "{}.place", "join-column-changed"),
+        (AGGREGATE, "key_columns", "window({}.place, 600000000:long)", "window-changed"),
         (CODE, "values", "{}.qty", "input-of-stateful-code-changed"),
         (CODE, "rows", "lessthan(3:long, {}.qty)", "filter-below-code-changed"),
     ],

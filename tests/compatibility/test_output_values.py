@@ -82,7 +82,8 @@ def test_a_changed_cast_above_a_changed_state_refers_to_the_finding_about_the_st
 )
 def test_a_result_of_stateful_code_is_redefined_only_perhaps(mode: str, effect: str) -> None:
     """The effect on a result of stateful code is conditional, because the code may return the same values. If only
-    names in the state's type differ, it says that the stored state stays. Negative control: another type.
+    names in the state's type differ, it says that the stored state stays. Negative controls: another type, names that
+    only moved to other fields, and a literal that resembles a state's type.
     """
     field = '{"metadata":{},"name":"%s","nullable":true,"type":"%s"}'
     code = 'FlatMapGroupsInPandasWithState(func=0, stateType={"fields":[%s],"type":"struct"}, outputMode=Update)[0]'
@@ -93,6 +94,15 @@ def test_a_result_of_stateful_code_is_redefined_only_perhaps(mode: str, effect: 
     assert found.effect.endswith("; the stored state stays: Spark reads its fields by position, not by name")
     other = changed(in_cents(old, code % (field % ("sums", "double"))), plan=f"{old.plan} ")
     (found,) = [each for each in find_changes(old, other) if each.rule == "output-column-redefined"]
+    assert "by position" not in found.effect
+    two, swapped = (",".join(field % (name, "long") for name in names) for names in (("a", "b"), ("b", "a")))
+    old = in_cents(changed(STATEFUL, output_mode=mode), code % two)
+    moved = changed(in_cents(old, code % swapped), plan=f"{old.plan} ")
+    (found,) = [each for each in find_changes(old, moved) if each.rule == "output-column-redefined"]
+    assert "by position" not in found.effect
+    literal = code.replace("stateType={", "stateType={x") % two
+    odd = changed(in_cents(old, literal), plan=f"{old.plan} ")
+    (found,) = [each for each in find_changes(old, odd) if each.rule == "output-column-redefined"]
     assert "by position" not in found.effect
 
 

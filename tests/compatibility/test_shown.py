@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkeeper.compatibility.function_names import Named
+from streamkeeper.compatibility.parser_schemas import changed_schema
 from streamkeeper.compatibility.plan_changes import SAME_WORDS, lines_change
 from streamkeeper.compatibility.shown import (
     ARROW,
@@ -185,6 +186,15 @@ def test_a_schema_with_the_same_fields_in_another_order_is_shown_as_an_order() -
     assert lines_change([old], [swapped]) == "order of the parsed fields: `id`, `k` → `k`, `id` (in `select`)"
     retyped = line("k", "price", "who", "x", "id", x="Long")
     assert lines_change([old], [retyped]) == "field x: `integer` → `long` (in `select`)"
+    nested = "StructField(a,ArrayType(StructType(StructField(b,LongType,true)),true),true)"
+    flat = "StructField(a,StructType(StructField(b,LongType,true)),true)"
+    lines = [f"~Project [from_json({fields}, value, Some(UTC), false) AS row]" for fields in (nested, flat)]
+    assert "order" not in lines_change(lines[:1], lines[1:])
+
+
+def test_a_literal_that_resembles_a_schema_is_no_changed_schema() -> None:
+    """A literal that contains the text of a schema is another expression, not another schema."""
+    assert changed_schema('concat("schema=":string)', 'concat("schema={}":string)') == ""
 
 
 def test_an_added_long_plan_line_shows_only_its_computed_columns() -> None:

@@ -23,8 +23,8 @@ def _keyed(rows: str, groups: str) -> str:
 
 def _stored(rows: str) -> str:
     return (
-        f"{rows} hold values of the old schema: Spark would reject them, or output them as they are, mixed with values "
-        "of the new one"
+        f"{rows} hold values that were read with the old schema: Spark would reject them if a stored type differs, and "
+        "would else output them as they are"
     )
 
 
@@ -35,6 +35,8 @@ EFFECTS: dict[str, str] = {
     "gives other values under the new schema",
     "input-of-stateful-code-changed": "the code would receive other values in a column from which it has already built "
     "state, if the same expression gives other values under the new schema",
+    "window-changed": "new rows would be assigned to other windows, if the same expression gives other times under the "
+    "new schema; windows that are open now would be written without these rows",
     "filter-below-state-changed": "the same filter may pass other new rows under the new schema; what the state holds "
     "of earlier rows stays",
     "filter-below-join-changed": "rows in the state that the same filter would reject under the new schema would still "

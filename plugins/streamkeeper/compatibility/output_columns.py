@@ -98,10 +98,15 @@ def same_static_tables(before: str, after: str) -> bool:
 
 
 def renames_state_alone(before: str, after: str) -> bool:
-    """Whether two results of stateful code differ only in the names of the fields in its state."""
+    """Whether two results of stateful code differ only in new names of fields in its state. A name that moved to
+    another field is not new: the code would read another field under it.
+    """
     (had, old_state), (has, new_state) = _without_state_type(before), _without_state_type(after)
     alike = _unnumbered(had, _CODE) == _unnumbered(has, _CODE)
-    return alike and old_state != new_state and _FIELD_NAME.sub("", old_state) == _FIELD_NAME.sub("", new_state)
+    old_names, new_names = (_FIELD_NAME.findall(state) for state in (old_state, new_state))
+    renamed = [pair for pair in zip(old_names, new_names, strict=False) if pair[0] != pair[1]]
+    moved = any(new in old_names for _, new in renamed)
+    return alike and bool(renamed) and not moved and _FIELD_NAME.sub("", old_state) == _FIELD_NAME.sub("", new_state)
 
 
 def _without_state_type(canonical: str) -> tuple[str, str]:
@@ -109,7 +114,11 @@ def _without_state_type(canonical: str) -> tuple[str, str]:
     found = _STATE_TYPE.search(canonical)
     if found is None:
         return canonical, ""
-    _, end = json.JSONDecoder().raw_decode(canonical, found.end())
+    try:
+        _, end = json.JSONDecoder().raw_decode(canonical, found.end())
+    except json.JSONDecodeError:
+        # A literal has such a text.
+        return canonical, ""
     return canonical[: found.end()] + canonical[end:], canonical[found.end() : end]
 
 

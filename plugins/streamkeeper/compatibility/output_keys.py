@@ -26,6 +26,7 @@ from streamkeeper.compatibility.output_columns import (
     told_by_state,
     without_texts,
 )
+from streamkeeper.compatibility.parser_schemas import changed_schema
 from streamkeeper.compatibility.rule import (
     APPROVE,
     IF_READERS_ACCEPT,
@@ -70,6 +71,10 @@ _OF_CODE = (
     "results would be written under other values of {name}, and existing rows would never be updated, if the stateful "
     "code, as changed, returns such values; if it returns the same values, this finding is harmless"
 )
+_OF_SCHEMA = (
+    "results would be written under other values of {name}, and existing rows would never be updated, if the same "
+    "expression gives other values under the new schema"
+)
 _OF_RECORDS = (
     "new records would get other keys or partitions than earlier ones with the same content: readers of one partition "
     "would miss records, the order of the records of one key would no longer be kept, and compaction would keep the "
@@ -105,6 +110,8 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             elif severity is Severity.BREAKING and _are_results_of_code(before, after):
                 stays = STATE_BY_POSITION if renames_state_alone(before.meaning, after.meaning) else ""
                 found = msgspec.structs.replace(found, effect=f"{_OF_CODE.format(name=name)}{stays}")
+            elif severity is Severity.BREAKING and changed_schema(before.meaning, after.meaning):
+                found = msgspec.structs.replace(found, effect=_OF_SCHEMA.format(name=name))
             yield from with_line([found], old, new, [before.meaning], [after.meaning])
             break
 

@@ -18,6 +18,7 @@ from streamkeeper.compatibility.output_columns import (
     told_by_state,
 )
 from streamkeeper.compatibility.output_keys import kept_by
+from streamkeeper.compatibility.parser_schemas import changed_schema
 from streamkeeper.compatibility.rule import RECOMPUTE, Rule, keeps_python_state, note, same_kinds
 from streamkeeper.compatibility.shown import expression_change
 from streamkeeper.model.manifests.finding import Finding
@@ -44,6 +45,11 @@ _ONCE_OF_CODE = (
     "{name}"
 )
 """The effects on a column that stateful code returns: the check cannot tell whether the code returns other values."""
+_OF_SCHEMA = (
+    "new results would have another {name}, if the same expression gives other values under the new schema; a deploy "
+    "does not compute the {name} of earlier results again"
+)
+"""The effect on a column whose expression is the same, but reads its input with another schema."""
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
 
 
@@ -71,6 +77,8 @@ def _effect(name: str, before: str, after: str, old: Manifest, new: Manifest) ->
     if all(map(RESULT_OF_CODE.fullmatch, (before, after))):
         effect = _OF_CODE.get(new.output_mode, _ONCE_OF_CODE)
         effect += STATE_BY_POSITION if renames_state_alone(before, after) else ""
+    elif changed_schema(before, after):
+        effect = _OF_SCHEMA
     else:
         effect = OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE)
     if redefines_state(before, after, old, new):

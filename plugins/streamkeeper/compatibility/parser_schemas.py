@@ -35,7 +35,7 @@ def changed_schema(before: str, after: str) -> str:
     Each field is shown with its old and its new type: ``field qty: `integer` → `long```.
     """
     (left, had), (right, has) = _without_schemas(before), _without_schemas(after)
-    if had == has or _TYPE.sub("", left) != _TYPE.sub("", right):
+    if had == has or len(had) != len(has) or _TYPE.sub("", left) != _TYPE.sub("", right):
         return ""
     pairs = [(dict(_leaves(old, ())), dict(_leaves(new, ()))) for old, new in zip(had, has, strict=True)]
     return _first(text for pair in pairs for text in _fields_apart(*pair))
@@ -59,12 +59,14 @@ def _first(texts: Iterable[str]) -> str:
 
 
 def _fields_of_parser(had: Sequence[Field], has: Sequence[Field]) -> Iterator[str]:
-    """Yield how the fields of one parser differ, whatever their places; if only the places differ, yield the order."""
+    """Yield how the fields of one parser differ, whatever their places; if only the places of its own fields differ,
+    yield their order.
+    """
     gone, came = Counter(had) - Counter(has), Counter(has) - Counter(had)
     if gone or came:
         yield from _fields_apart(dict(gone.elements()), dict(came.elements()))
-    else:
-        yield f"order of the parsed fields: {_names(had)} → {_names(has)}"
+    elif (before := _names(had)) != (after := _names(has)):
+        yield f"order of the parsed fields: {before} → {after}"
 
 
 def _names(fields: Sequence[Field]) -> str:

@@ -106,7 +106,9 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             sides = visible if any(visible) else (removed, added) if removed or added else (before.shape, after.shape)
             evidence = expressions_change(sides[0], sides[1], named=named)
             found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
-            yield from with_line(with_schema_effect([found], *sides), old, new, removed, added)
+            yield from with_line(
+                with_schema_effect([found], removed or before.shape, added or after.shape), old, new, removed, added
+            )
 
 
 def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
