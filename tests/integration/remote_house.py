@@ -35,6 +35,26 @@ from streamkeeper.operations.jobs.installation import Installation
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
 
 ROWS, ROWS_QUERY = "sales_rows", "rows"
+SINK_OF_ROWS = 'TableSink(params["warehouse"], table="sales_rows", key=["event_id"])'
+"""The sink of the job ``sales_rows``."""
+_EVERY_SALE = '''"""Write every sale once."""
+
+from streamkeeper import {kind}, Param, Query, streaming_job
+
+
+@streaming_job(
+    name="sales_totals",
+    params={{
+        "input": Param(str, help="directory in which the sales files arrive"),
+        "warehouse": Param(str, help="the output"),
+        "trigger": Param(str, default="1 second", help="an interval"),
+    }},
+)
+def sales_totals(spark, params):
+    """Write every sale unchanged, and drop repeated ones."""
+    sales = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"])
+    yield Query("totals", sales.dropDuplicates(["event_id"]), sink={sink}, trigger=params["trigger"])
+'''
 _NAME_OF_ITS_OWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -216,6 +236,23 @@ def opened(house: Remote) -> Iterator[Remote]:
         yield house
     finally:
         house.close()
+
+
+def write_every_sale(folder: Path, sink: str) -> None:
+    """Replace the main job by one with state that writes every sale once. ``sink``: the expression of its sink."""
+    (folder / f"{JOB}.py").write_text(_EVERY_SALE.format(kind=_kind_of(sink), sink=sink))
+
+
+def replace_sink(file: Path, before: str, after: str) -> None:
+    """Give a job another sink, unless it already has it. ``before`` and ``after``: the expressions of both sinks."""
+    source = file.read_text()
+    assert before in source or after in source
+    kinds = [f"Query, {_kind_of(sink)}, streaming_job" for sink in (before, after)]
+    file.write_text(source.replace(before, after).replace(*kinds))
+
+
+def _kind_of(sink: str) -> str:
+    return sink.partition("(")[0]
 
 
 def live_a_life(house: Remote) -> None:

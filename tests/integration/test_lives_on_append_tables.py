@@ -6,31 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.remote_house import ROWS, Remote, hand_off, live_a_life, opened
-from tests.integration.test_recovery import JOB
+from tests.integration.remote_house import (
+    ROWS,
+    SINK_OF_ROWS,
+    Remote,
+    hand_off,
+    live_a_life,
+    opened,
+    replace_sink,
+    write_every_sale,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-_SINK_OF_ROWS = 'TableSink(params["warehouse"], table="sales_rows", key=["event_id"])'
-_SALES = '''"""Write every sale once."""
-
-from streamkeeper import AppendTableSink, Param, Query, streaming_job
-
-
-@streaming_job(
-    name="sales_totals",
-    params={
-        "input": Param(str, help="directory in which the sales files arrive"),
-        "warehouse": Param(str, help="database URL of the sales"),
-        "trigger": Param(str, default="1 second", help="an interval"),
-    },
-)
-def sales_totals(spark, params):
-    """Write every sale unchanged, and drop repeated ones."""
-    sales = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"])
-    sink = AppendTableSink(params["warehouse"], table="sales")
-    yield Query("totals", sales.dropDuplicates(["event_id"]), sink=sink, trigger=params["trigger"])
-'''
 
 
 class AppendHouse(Remote):
@@ -39,12 +26,8 @@ class AppendHouse(Remote):
     @property
     def job_files(self) -> Path:
         folder = super().job_files
-        (folder / f"{JOB}.py").write_text(_SALES)
-        file = folder / f"{ROWS}.py"
-        source = file.read_text()
-        assert _SINK_OF_ROWS in source or "AppendTableSink" in source
-        source = source.replace(_SINK_OF_ROWS, 'AppendTableSink(params["warehouse"], table="sales_rows")')
-        file.write_text(source.replace("Query, TableSink, streaming_job", "AppendTableSink, Query, streaming_job"))
+        write_every_sale(folder, 'AppendTableSink(params["warehouse"], table="sales")')
+        replace_sink(folder / f"{ROWS}.py", SINK_OF_ROWS, 'AppendTableSink(params["warehouse"], table="sales_rows")')
         return folder
 
     def totals(self) -> dict[str, tuple[int, int]]:

@@ -11,7 +11,17 @@ import pytest
 
 from harness.delta_tables import read_delta
 from harness.spark_cluster import spark_cluster
-from tests.integration.remote_house import ROWS, Remote, Spread, hand_off, live_a_life, opened, outlive_executors
+from tests.integration.remote_house import (
+    ROWS,
+    SINK_OF_ROWS,
+    Remote,
+    Spread,
+    hand_off,
+    live_a_life,
+    opened,
+    outlive_executors,
+    replace_sink,
+)
 from tests.integration.test_lives import IN_HDFS, ON_S3
 from tests.integration.test_recovery import JOB
 
@@ -19,10 +29,7 @@ pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.timeout(1500)]
 
 _SINKS = {
     JOB: ('TableSink(params["warehouse"], table="sales_totals", key=', 'DeltaSink(params["warehouse"], key='),
-    ROWS: (
-        'TableSink(params["warehouse"], table="sales_rows", key=["event_id"])',
-        'DeltaSink(params["warehouse"] + "_of_rows")',
-    ),
+    ROWS: (SINK_OF_ROWS, 'DeltaSink(params["warehouse"] + "_of_rows")'),
 }
 """Job -> its sink, and the one that these tests give it."""
 
@@ -38,12 +45,7 @@ class DeltaHouse(Remote):
     def job_files(self) -> Path:
         folder = super().job_files
         for job, (before, after) in _SINKS.items():
-            file = folder / f"{job}.py"
-            source = file.read_text()
-            assert before in source or after in source
-            file.write_text(
-                source.replace(before, after).replace("TableSink, streaming_job", "DeltaSink, streaming_job")
-            )
+            replace_sink(folder / f"{job}.py", before, after)
         return folder
 
     @property

@@ -12,32 +12,22 @@ import pytest
 
 from harness.outputs import read_rows
 from harness.spark_cluster import spark_cluster
-from tests.integration.remote_house import ROWS, Remote, Spread, hand_off, live_a_life, opened, outlive_executors
+from tests.integration.remote_house import (
+    ROWS,
+    SINK_OF_ROWS,
+    Remote,
+    Spread,
+    hand_off,
+    live_a_life,
+    opened,
+    outlive_executors,
+    replace_sink,
+    write_every_sale,
+)
 from tests.integration.test_lives import IN_HDFS, ON_S3
 from tests.integration.test_recovery import JOB
 
 pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.timeout(1500)]
-
-_SINK_OF_ROWS = 'TableSink(params["warehouse"], table="sales_rows", key=["event_id"])'
-_SALES = '''"""Write every sale once."""
-
-from streamkeeper import FileSink, Param, Query, streaming_job
-
-
-@streaming_job(
-    name="sales_totals",
-    params={
-        "input": Param(str, help="directory in which the sales files arrive"),
-        "warehouse": Param(str, help="the output"),
-        "trigger": Param(str, default="1 second", help="an interval"),
-    },
-)
-def sales_totals(spark, params):
-    """Write every sale unchanged, in a folder for each customer, and drop repeated ones."""
-    sales = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"])
-    sink = FileSink(params["warehouse"], partition_by=["customer"])
-    yield Query("totals", sales.dropDuplicates(["event_id"]), sink=sink, trigger=params["trigger"])
-'''
 
 
 class FilesHouse(Remote):
@@ -50,12 +40,8 @@ class FilesHouse(Remote):
     @property
     def job_files(self) -> Path:
         folder = super().job_files
-        (folder / f"{JOB}.py").write_text(_SALES)
-        file = folder / f"{ROWS}.py"
-        source = file.read_text()
-        assert _SINK_OF_ROWS in source or "FileSink" in source
-        source = source.replace(_SINK_OF_ROWS, 'FileSink(params["warehouse"] + "_of_rows")')
-        file.write_text(source.replace("TableSink, streaming_job", "FileSink, streaming_job"))
+        write_every_sale(folder, 'FileSink(params["warehouse"], partition_by=["customer"])')
+        replace_sink(folder / f"{ROWS}.py", SINK_OF_ROWS, 'FileSink(params["warehouse"] + "_of_rows")')
         return folder
 
     @property

@@ -96,10 +96,11 @@ class AppendTableWriter(TableWriter):
             return
         if starts and not self._in_shadow and not context.begun:
             refuse_foreign_rows(connection, self._table)
-        cut_back(connection, self._outputs, row, serving, context.version)
+        cut_back(connection, self._outputs, row, serving)
 
     def _earlier(self, connection: Connection) -> dict[str, Any]:
-        row = read_row(connection, self._outputs, self._table)
+        # The segments change only with the first batch of a version.
+        row = read_row(connection, self._outputs, self._table) if self._held is None else None
         if row is None:
             return {}
         begins = row.version is not None and row.version != self._context.version

@@ -37,11 +37,9 @@ def compare_tables(
     """
     import sqlalchemy as sa
 
-    inspector = sa.inspect(connection)
-    missing = [name for name in (old_name, new_name) if not inspector.has_table(name)]
-    if missing:
-        return OutputComparison(comparable=False, why=f"there is no table {', '.join(missing)} yet")
-    old, new = (sa.Table(name, sa.MetaData(), autoload_with=connection) for name in (old_name, new_name))
+    if missing := _missing_tables(connection, old_name, new_name):
+        return missing
+    old, new = _tables(connection, old_name, new_name)
     sizes = OutputComparison(old_rows=_count(connection, old), new_rows=_count(connection, new))
     key = sorted(_names(new.primary_key))
     was, now = (_types(connection, table) for table in (old, new))
@@ -88,22 +86,16 @@ def compare_rows_of_tables(
     """
     import sqlalchemy as sa
 
-    inspector = sa.inspect(connection)
-    missing = [name for name in (old_name, new_name) if not inspector.has_table(name)]
-    if missing:
-        return OutputComparison(comparable=False, why=f"there is no table {', '.join(missing)} yet")
-    old, new = (sa.Table(name, sa.MetaData(), autoload_with=connection) for name in (old_name, new_name))
-    was, now = (_types(connection, table) for table in (old, new))
-    both = [name for name, kind in now.items() if was.get(name) == kind and name not in ignored]
-    common = [name for name in both if name not in may_differ]
-    sizes = OutputComparison(
-        old_rows=_count(connection, old),
-        new_rows=_count(connection, new),
-        allowed=tuple(name for name in both if name in may_differ),
+    if missing := _missing_tables(connection, old_name, new_name):
+        return missing
+    old, new = _tables(connection, old_name, new_name)
+    was, now = (
+        {name: kind for name, kind in _types(connection, table).items() if name not in ignored} for table in (old, new)
     )
+    common, sizes = _common_columns(was, now, may_differ)
+    sizes = structs.replace(sizes, old_rows=_count(connection, old), new_rows=_count(connection, new))
     if not common:
-        why = "every column that they have in common may differ" if both else "they have no column in common"
-        return structs.replace(sizes, comparable=False, why=f"{why}, by name and type")
+        return sizes
     counted = _count_rows(old, new, common)
     before, after = counted.c._sk_old, counted.c._sk_new
     more = sa.case((before > after, before - after), else_=0), sa.case((after > before, after - before), else_=0)
@@ -113,9 +105,24 @@ def compare_rows_of_tables(
         sizes,
         only_old=int(only_old),
         only_new=int(only_new),
-        uncompared=_left_out(was, now, {*may_differ, *ignored}),
+        uncompared=_left_out(was, now, may_differ),
         sample=tuple((named_row(common, row), "", str(row[-2]), str(row[-1])) for row in found),
     )
+
+
+def _missing_tables(connection: Connection, *names: str) -> OutputComparison | None:
+    """Return the result of a comparison if a table is missing, else None."""
+    import sqlalchemy as sa
+
+    missing = [name for name in names if not sa.inspect(connection).has_table(name)]
+    return OutputComparison(comparable=False, why=f"there is no table {', '.join(missing)} yet") if missing else None
+
+
+def _tables(connection: Connection, *names: str) -> list[Table]:
+    """Return tables with the columns that they have in the database."""
+    import sqlalchemy as sa
+
+    return [sa.Table(name, sa.MetaData(), autoload_with=connection) for name in names]
 
 
 def _count_rows(old: Table, new: Table, columns: list[str]) -> Any:
@@ -147,16 +154,27 @@ def compare_frames(
     if old is None or new is None:
         missing = [name for name, table in (("old", old), ("new", new)) if table is None]
         return OutputComparison(comparable=False, why=f"the {' and the '.join(missing)} output has no batch yet")
-    types = dict(old.dtypes)
-    both = [name for name, kind in new.dtypes if types.get(name) == kind]
+    was, now = dict(old.dtypes), dict(new.dtypes)
+    common, found = _common_columns(was, now, may_differ)
+    if not common:
+        return found
+    compared = _compare_rows(old, new, [in_backticks(name) for name in common])
+    return structs.replace(compared, allowed=found.allowed, uncompared=_left_out(was, now, may_differ))
+
+
+def _common_columns(
+    old: Mapping[str, str], new: Mapping[str, str], may_differ: Collection[str]
+) -> tuple[list[str], OutputComparison]:
+    """Return the columns by which two multisets of rows are compared, and the beginning of the result. Without such a
+    column, it says why the rows cannot be compared.
+    """
+    both = [name for name, kind in new.items() if old.get(name) == kind]
     common = [name for name in both if name not in may_differ]
     allowed = tuple(name for name in both if name in may_differ)
-    left_out = _left_out(types, dict(new.dtypes), may_differ)
-    if not common:
-        why = "every column that they have in common may differ" if both else "they have no column in common"
-        return OutputComparison(comparable=False, why=f"{why}, by name and type", allowed=allowed)
-    compared = _compare_rows(old, new, [in_backticks(name) for name in common])
-    return structs.replace(compared, allowed=allowed, uncompared=left_out)
+    if common:
+        return common, OutputComparison(allowed=allowed)
+    why = "every column that they have in common may differ" if both else "they have no column in common"
+    return [], OutputComparison(comparable=False, why=f"{why}, by name and type", allowed=allowed)
 
 
 def _left_out(old: Mapping[str, str], new: Mapping[str, str], may_differ: Collection[str]) -> tuple[str, ...]:

@@ -31,6 +31,13 @@ def quoted(connection: Connection, name: str) -> str:
     return connection.dialect.identifier_preparer.quote(name)
 
 
+def has_rows(connection: Connection, table: str) -> bool:
+    """Whether an existing table has a row."""
+    import sqlalchemy as sa
+
+    return connection.execute(sa.text(f"SELECT 1 FROM {quoted(connection, table)} LIMIT 1")).first() is not None
+
+
 def refuse_dependents(connection: Connection, table: str) -> None:
     """Raise Unsupported if an object would silently continue to refer to the old table after a rebuilt table replaces
     it.

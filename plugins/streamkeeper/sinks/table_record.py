@@ -11,12 +11,14 @@ from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.databases import may_be_there, open_engine, parse_url
 from streamkeeper.sinks.staging import outputs_table
-from streamkeeper.sinks.table_dependents import quoted
+from streamkeeper.sinks.table_dependents import has_rows
 from streamkeeper.sinks.table_of_outputs import check_outputs_table, known_outputs
 from streamkeeper.sinks.table_segments import earlier_segments, is_numbered
 from streamkeeper.sinks.versions_of_table import find_staging_table, version_in_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection, Engine
 
 
@@ -74,9 +76,7 @@ def refuse_foreign_rows(connection: Connection, table: str) -> None:
     """Raise InvalidInput if a table has rows."""
     import sqlalchemy as sa
 
-    if not sa.inspect(connection).has_table(table):
-        return
-    if connection.execute(sa.text(f"SELECT 1 FROM {quoted(connection, table)} LIMIT 1")).first() is not None:
+    if sa.inspect(connection).has_table(table) and has_rows(connection, table):
         raise InvalidInput(
             f"table {table} has rows that Streamkeeper did not write, and a restore could delete them",
             hint="write to another table, or move these rows to one",
@@ -89,22 +89,14 @@ def find_foreign_rows(url: str, table: str) -> str | None:
     """
     import sqlalchemy as sa
 
-    if not may_be_there(url):
-        return None
-    engine, outputs = open_engine(url, pooled=False, reading=True), outputs_table(sa.MetaData())
-    try:
-        with engine.connect() as connection:
-            claimed = sa.select(outputs.c.version).where(outputs.c.output == table)
-            if sa.inspect(connection).has_table(outputs.name) and connection.execute(claimed).scalar() is not None:
-                return None
+    def check(connection: Connection) -> None:
+        outputs = outputs_table(sa.MetaData())
+        claimed = sa.select(outputs.c.version).where(outputs.c.output == table)
+        known = sa.inspect(connection).has_table(outputs.name)
+        if not known or connection.execute(claimed).scalar() is None:
             refuse_foreign_rows(connection, table)
-    except InvalidInput as error:
-        return error.message
-    except sa.exc.SQLAlchemyError:
-        return None
-    finally:
-        engine.dispose()
-    return None
+
+    return _objection(url, check)
 
 
 def find_foreign_table(url: str, table: str) -> str | None:
@@ -114,13 +106,25 @@ def find_foreign_table(url: str, table: str) -> str | None:
     """
     import sqlalchemy as sa
 
+    def check(connection: Connection) -> None:
+        check_outputs_table(connection, outputs_table(sa.MetaData()))
+        find_staging_table(connection, table)
+
+    return _objection(url, check)
+
+
+def _objection(url: str, check: Callable[[Connection], object]) -> str | None:
+    """Return the message of the InvalidInput that a check of a database raises; None without one, or if the database
+    does not answer.
+    """
+    import sqlalchemy as sa
+
     if not may_be_there(url):
         return None
     engine = open_engine(url, pooled=False, reading=True)
     try:
         with engine.connect() as connection:
-            check_outputs_table(connection, outputs_table(sa.MetaData()))
-            find_staging_table(connection, table)
+            check(connection)
     except InvalidInput as error:
         return error.message
     except sa.exc.SQLAlchemyError:

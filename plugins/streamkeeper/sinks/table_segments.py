@@ -20,7 +20,7 @@ from streamkeeper.sinks.staging import BATCH_COLUMN, VERSION_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection, Row, Table
+    from sqlalchemy import Connection, Row, Table, TableClause
 
 
 def is_numbered(row: Row[Any]) -> bool:
@@ -52,30 +52,24 @@ def as_text(segments: Sequence[OutputSegment]) -> str:
     return msgspec.json.encode([(segment.version, segment.last) for segment in segments]).decode()
 
 
-def cut_back(
-    connection: Connection,
-    outputs: Table,
-    row: Row[Any],
-    wanted: Sequence[OutputSegment],
-    version: str,
-) -> None:
+def cut_back(connection: Connection, outputs: Table, row: Row[Any], serving: Sequence[OutputSegment]) -> None:
     """Delete the rows of batches that readers of a version must not see, and record the remaining segments.
 
-    The newest segment of ``wanted`` that the table has decides: its later batches and all later segments are deleted.
-    Earlier segments stay, also if ``wanted`` does not name them, because a rebuilt journal does not know them.
+    The newest segment of ``serving`` that the table has decides: its later batches and all later segments are deleted.
+    Earlier segments stay, also if ``serving`` does not name them, because a rebuilt journal does not know them.
 
-    ``connection``: the open transaction. ``outputs``: the table of outputs. ``row``: the output's row. ``wanted``: the
-    segments that readers may see, oldest first. ``version``: the version that continues the output.
+    ``connection``: the open transaction. ``outputs``: the table of outputs. ``row``: the output's row. ``serving``:
+    the segments that readers may see, oldest first; the last one is of the version that continues the output.
 
-    Raises OutputUnfit if the table has batches, but none of a segment of ``wanted``. Raises it also if the table's
-    record is lost, and the table has rows of a later version that is not in ``wanted``.
+    Raises OutputUnfit if the table has batches, but none of a segment of ``serving``. Raises it also if the table's
+    record is lost, and the table has rows of a later version that is not in ``serving``.
     """
     import sqlalchemy as sa
 
     held = segments_of(row)
-    left = _remaining(held, wanted)
+    left = _remaining(held, serving)
     if left is None and held:
-        parents = [segment.version for segment in wanted if segment.version != version]
+        *parents, version = (segment.version for segment in serving)
         what = f"{parents[-1]}, which {version} continues" if parents else version
         raise OutputUnfit(
             f"table {row.output} has no batch of {what}: its newest batch is {held[-1].last} of {held[-1].version}",
@@ -83,8 +77,8 @@ def cut_back(
         )
     if not held:
         # Only the record is lost: the limits still apply to the rows.
-        _refuse_other_versions(connection, row.output, wanted)
-        for limit in wanted:
+        _refuse_other_versions(connection, row.output, serving)
+        for limit in serving:
             if limit.last is not None:
                 delete_after(connection, row.output, limit.version, limit.last)
     kept = {segment.version: segment.last for segment in left or []}
@@ -96,10 +90,10 @@ def cut_back(
     connection.execute(sa.update(outputs).where(outputs.c.output == row.output).values(**place))
 
 
-def _remaining(held: Sequence[OutputSegment], wanted: Sequence[OutputSegment]) -> list[OutputSegment] | None:
-    """Return the segments that remain of ``held``; None if it has no segment of ``wanted``."""
+def _remaining(held: Sequence[OutputSegment], serving: Sequence[OutputSegment]) -> list[OutputSegment] | None:
+    """Return the segments that remain of ``held``; None if it has no segment of ``serving``."""
     positions = {segment.version: position for position, segment in enumerate(held)}
-    for limit in reversed(wanted):
+    for limit in reversed(serving):
         if limit.version in positions:
             position = positions[limit.version]
             last = held[position].last
@@ -108,17 +102,17 @@ def _remaining(held: Sequence[OutputSegment], wanted: Sequence[OutputSegment]) -
     return None
 
 
-def _refuse_other_versions(connection: Connection, table: str, wanted: Sequence[OutputSegment]) -> None:
+def _refuse_other_versions(connection: Connection, table: str, serving: Sequence[OutputSegment]) -> None:
     import sqlalchemy as sa
 
     if not sa.inspect(connection).has_table(table):
         return
-    version = sa.table(table, sa.column(VERSION_COLUMN)).c[VERSION_COLUMN]
-    names, first = {segment.version for segment in wanted}, version_number(wanted[0].version)
-    for other in connection.execute(sa.select(version).distinct()).scalars():
+    versions = sa.select(_numbers(table).c[VERSION_COLUMN]).distinct()
+    names, first = {segment.version for segment in serving}, version_number(serving[0].version)
+    for other in connection.execute(versions).scalars():
         if other not in names and is_version_name(other) and version_number(other) > first:
             raise OutputUnfit(
-                f"table {table} has rows of {other}, which {wanted[-1].version} does not continue, and its record in"
+                f"table {table} has rows of {other}, which {serving[-1].version} does not continue, and its record in"
                 " streamkeeper_outputs is lost",
                 hint="restore the record from a backup of the database, or rebuild with `--strategy rebuild`",
             )
@@ -128,8 +122,14 @@ def delete_after(connection: Connection, table: str, version: str, last: int | N
     """Delete a version's rows of batches after ``last``, if the table exists; -1 deletes all of them."""
     import sqlalchemy as sa
 
-    if not sa.inspect(connection).has_table(table):
-        return
-    rows = sa.table(table, sa.column(VERSION_COLUMN), sa.column(BATCH_COLUMN))
-    mine = rows.c[VERSION_COLUMN] == version
-    connection.execute(sa.delete(rows).where(mine, rows.c[BATCH_COLUMN] > last))
+    if sa.inspect(connection).has_table(table):
+        rows = _numbers(table)
+        later = (rows.c[VERSION_COLUMN] == version) & (rows.c[BATCH_COLUMN] > last)
+        connection.execute(sa.delete(rows).where(later))
+
+
+def _numbers(table: str) -> TableClause:
+    """Return a table with only the columns that number its rows."""
+    import sqlalchemy as sa
+
+    return sa.table(table, sa.column(VERSION_COLUMN), sa.column(BATCH_COLUMN))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -289,6 +290,7 @@ class TableWriter(SinkWriter):
         self._insert(connection, data, [column.name for column in columns], rows, mine, batch_id)
         connection.execute(sa.delete(staged).where(mine))
 
+    @abstractmethod
     def _insert(
         self, connection: Connection, data: Table, names: list[str], values: list[Any], mine: Any, batch_id: int
     ) -> None:
@@ -298,7 +300,6 @@ class TableWriter(SinkWriter):
         their values in the staging table. ``mine``: the condition that selects this write's rows there. ``batch_id``:
         the batch's number.
         """
-        raise NotImplementedError
 
     def _settle(self, connection: Connection) -> None:
         """Limit the table to what readers of this version may see, in the fence's transaction. The default does

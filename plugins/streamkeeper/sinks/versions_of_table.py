@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from streamkeeper.errors import Fenced, InvalidInput, OutputLost
 from streamkeeper.sinks.contract import OutputClaim, WriterRole, check_installation, refuse_older_copy
 from streamkeeper.sinks.staging import check_epoch
-from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
+from streamkeeper.sinks.table_dependents import carry_grants, has_rows, quoted, refuse_dependents
 from streamkeeper.sinks.table_segments import earlier_segments
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
     if not sa.inspect(connection).has_table(table):
         return ""
     if serving.version is None:
-        if connection.execute(sa.text(f"SELECT 1 FROM {quoted(connection, table)} LIMIT 1")).first() is not None:
+        if has_rows(connection, table):
             raise InvalidInput(f"table {table} has rows that no batch wrote", hint="rename or empty that table")
         _drop_table(connection, table)
         return ""

@@ -166,8 +166,8 @@ def restore_version(
     if refusal:
         raise OperationRefused(
             refusal,
-            hint="if the output cannot be read from here, mend that first; otherwise restore a newer snapshot, or"
-            " rebuild the output",
+            hint="if the output cannot be read from here, restore access to it first; otherwise restore a newer"
+            " snapshot, or rebuild the output",
         )
     crash_point("restore.record.before")
     state, reserved = _reserve(installation, plan, job, query, snapshot, accepted=accepted)
