@@ -37,6 +37,13 @@ EFFECTS: dict[str, str] = {
     "state, if the same expression gives other values under the new schema",
     "window-changed": "new rows would be assigned to other windows, if the same expression gives other times under the "
     "new schema; windows that are open now would be written without these rows",
+    **{
+        f"sink-{place}-redefined": "results would be written under other values of {name}, and existing rows would "
+        "never be updated, if the same expression gives other values under the new schema"
+        for place in ("key", "partition")
+    },
+    "output-column-redefined": "new results would have another {name}, if the same expression gives other values under "
+    "the new schema; a deploy does not compute the {name} of earlier results again",
     "filter-below-state-changed": "the same filter may pass other new rows under the new schema; what the state holds "
     "of earlier rows stays",
     "filter-below-join-changed": "rows in the state that the same filter would reject under the new schema would still "

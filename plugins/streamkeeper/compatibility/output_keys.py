@@ -15,6 +15,7 @@ import msgspec
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.function_names import names_of_both
+from streamkeeper.compatibility.other_schemas import with_schema_effect
 from streamkeeper.compatibility.output_columns import (
     RESULT_OF_CODE,
     STATE_BY_POSITION,
@@ -26,7 +27,6 @@ from streamkeeper.compatibility.output_columns import (
     told_by_state,
     without_texts,
 )
-from streamkeeper.compatibility.parser_schemas import changed_schema
 from streamkeeper.compatibility.rule import (
     APPROVE,
     IF_READERS_ACCEPT,
@@ -71,10 +71,6 @@ _OF_CODE = (
     "results would be written under other values of {name}, and existing rows would never be updated, if the stateful "
     "code, as changed, returns such values; if it returns the same values, this finding is harmless"
 )
-_OF_SCHEMA = (
-    "results would be written under other values of {name}, and existing rows would never be updated, if the same "
-    "expression gives other values under the new schema"
-)
 _OF_RECORDS = (
     "new records would get other keys or partitions than earlier ones with the same content: readers of one partition "
     "would miss records, the order of the records of one key would no longer be kept, and compaction would keep the "
@@ -110,8 +106,8 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             elif severity is Severity.BREAKING and _are_results_of_code(before, after):
                 stays = STATE_BY_POSITION if renames_state_alone(before.meaning, after.meaning) else ""
                 found = msgspec.structs.replace(found, effect=f"{_OF_CODE.format(name=name)}{stays}")
-            elif severity is Severity.BREAKING and changed_schema(before.meaning, after.meaning):
-                found = msgspec.structs.replace(found, effect=_OF_SCHEMA.format(name=name))
+            elif severity is Severity.BREAKING:
+                (found,) = with_schema_effect([found], [before.meaning], [after.meaning], name=name)
             yield from with_line([found], old, new, [before.meaning], [after.meaning])
             break
 

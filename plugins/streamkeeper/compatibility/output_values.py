@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.function_names import names_of_both
+from streamkeeper.compatibility.other_schemas import EFFECTS
 from streamkeeper.compatibility.output_columns import (
     RESULT_OF_CODE,
     STATE_BY_POSITION,
@@ -45,11 +46,6 @@ _ONCE_OF_CODE = (
     "{name}"
 )
 """The effects on a column that stateful code returns: the check cannot tell whether the code returns other values."""
-_OF_SCHEMA = (
-    "new results would have another {name}, if the same expression gives other values under the new schema; a deploy "
-    "does not compute the {name} of earlier results again"
-)
-"""The effect on a column whose expression is the same, but reads its input with another schema."""
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
 
 
@@ -68,20 +64,20 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             expression_change(before, after, named=names_of_both(old, new)),
             "sink_table_value_above",
             _FOLLOW if of_state else RECOMPUTE if new.output_mode == "update" else "",
-            _effect(name, before, after, old, new),
+            _effect(name, before, after, old, new, of_state=of_state),
         )
         yield from with_line([found], old, new, [before], [after])
 
 
-def _effect(name: str, before: str, after: str, old: Manifest, new: Manifest) -> str:
+def _effect(name: str, before: str, after: str, old: Manifest, new: Manifest, *, of_state: bool) -> str:
     if all(map(RESULT_OF_CODE.fullmatch, (before, after))):
         effect = _OF_CODE.get(new.output_mode, _ONCE_OF_CODE)
         effect += STATE_BY_POSITION if renames_state_alone(before, after) else ""
     elif changed_schema(before, after):
-        effect = _OF_SCHEMA
+        effect = EFFECTS["output-column-redefined"]
     else:
         effect = OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE)
-    if redefines_state(before, after, old, new):
+    if of_state:
         effect += _WITH_STATE
     elif computed_in_other_state(before, after, old, new):
         effect += _OF_STATE_TOO
